@@ -26,21 +26,27 @@ for (const engine of ENGINES_BY_RUN) {
       return stdout
     }
 
-    /** Leaves traces of a person in every table. Returns the texts that name the person, the current email first. */
+    const eventsOf = async (target: string): Promise<AuditEvent[]> =>
+      JSON.parse(await command('audit', 'list', '--target', target, '--json'))
+
+    /** Leaves traces of a person in every table. Returns the texts that name the person, too. */
     async function useAccount(mark: string, ip: string) {
       const [first, email] = [`${mark}@example.com`, `${mark}.lee@example.com`]
       const userAgent = `Browser of ${mark}`
-      await service.addUser(first, { name: `Ann ${mark}` })
       const login = (address: string, password: string) =>
         service.call({
           body: { email: address, password },
           headers: { 'User-Agent': userAgent, 'Sec-Fetch-Site': 'same-origin' },
           from: ip,
         })
-      assert.equal((await login(first, 'wrong')).status, 401)
-      await command('throttle', 'clear', '--email', first)
-      assert.equal((await login(first, 'wrong')).status, 401)
-      await command('throttle', 'clear', '--client', ip)
+      const failAndClear = async (...scope: string[]) => {
+        assert.equal((await login(first, 'wrong')).status, 401)
+        await command('throttle', 'clear', ...scope)
+      }
+      await failAndClear('--email', first) // before it has a user
+      const id = await service.addUser(first, { name: `Ann ${mark}` })
+      await failAndClear('--email', first)
+      await failAndClear('--client', ip)
       await command('users', 'set', first, '--email', email, '--name', `Lee ${mark}`)
       for (let i = 0; i < 2; i++) assert.equal((await login(email, PASSWORD)).status, 200)
       const { json } = await login(email, PASSWORD)
@@ -48,36 +54,66 @@ for (const engine of ENGINES_BY_RUN) {
       const path = LOGIN.replace('login', 'refresh')
       assert.equal((await service.call({ path, body, from: ip })).status, 200)
       const { sessions } = (await service.admin('GET', `/users/${email}/sessions`)).json.data
-      await command('sessions', 'end', sessions[0]?.id ?? '')
+      const sessionId = sessions[0]?.id ?? ''
+      await command('sessions', 'end', sessionId)
       assert.equal((await login(email, 'wrong')).status, 401)
-      return [email, first, `Ann ${mark}`, `Lee ${mark}`, userAgent, ip]
+      const traces = [email, first, `Ann ${mark}`, `Lee ${mark}`, userAgent, ip]
+      return { email, first, userAgent, id, sessionId, traces }
     }
 
-    test('nothing of a deleted user is in the database: by a command, and by the admin API', async () => {
-      const traces = [
-        ...(await useAccount('command-trace', '127.77.1.91')),
-        ...(await useAccount('api-trace', '127.77.1.92')),
-      ]
+    test('nothing of a deleted user is in the database, and its events have one pseudonym: by a command, and by the admin API', async () => {
+      const people = [
+        await useAccount('command-trace', '127.77.1.91'),
+        await useAccount('api-trace', '127.77.1.92'),
+      ] as const
+      const traces = people.flatMap(person => person.traces)
       const text = await storedText(service.database)
       for (const trace of traces) assert.ok(text.includes(trace), `${trace} is there before`)
-      await command('users', 'delete', 'command-trace.lee@example.com', '--yes')
-      const deleted = await service.admin('DELETE', '/users/api-trace.lee@example.com')
-      assert.equal(deleted.status, 200)
+      const before = await Promise.all(people.map(({ email }) => eventsOf(email)))
+      await command('users', 'delete', people[0].email, '--yes')
+      assert.equal((await service.admin('DELETE', `/users/${people[1].email}`)).status, 200)
       // The log names the person, so that the deletion can be repeated after a restore (docs/installing.md).
       const [line] = service.logged().filter(({ method }) => method === 'DELETE')
-      assert.partialDeepStrictEqual(
-        { ...line },
-        { event: 'admin.request', target: 'api-trace.lee@example.com' },
-      )
+      assert.deepEqual([line?.event, line?.target], ['admin.request', people[1].email])
       await command('database', 'purge')
       const left = await storedText(service.database)
       for (const trace of [...traces, '-trace']) assert.ok(!left.includes(trace), trace)
+
+      const audit = JSON.stringify(await service.database.rows('select * from audit_events'))
+      const pseudonyms = new Set(audit.match(/deleted-user-[0-9a-f]{16}(?=")/g))
+      assert.equal(pseudonyms.size, 2)
+      const cleared = (failures: number) => [
+        ...['throttle.cleared', { failures, blockedUntil: null }],
+        { failures: 0, blockedUntil: null },
+      ]
+      for (const [i, pseudonym] of [...pseudonyms].entries()) {
+        const events = (await eventsOf(pseudonym)).reverse()
+        assert.deepEqual(
+          events.map(({ action, before, after }) => [action, before, after]),
+          [
+            cleared(1),
+            ['user.added', null, { role: 'user' }],
+            ...[cleared(1), cleared(3)],
+            ['user.changed', {}, {}],
+            ['session.ended', null, null],
+            ['user.deleted', { role: 'user' }, null],
+          ],
+        )
+        for (const known of [people[i]?.id, people[i]?.sessionId]) {
+          assert.ok(known && !audit.includes(known), known)
+        }
+        // Nothing else of an event changes.
+        assert.equal(before[i]?.length, 4)
+        for (const { id, at, by, action } of before[i] ?? []) {
+          const kept = events.find(event => event.id === id)
+          assert.partialDeepStrictEqual({ ...kept }, { at, by, action })
+        }
+      }
     })
 
     test('a person gets everything that is stored', async () => {
       const ip = '127.77.1.93'
-      const [email = '', first = '', , , userAgent] = await useAccount('exported', ip)
-      const id = (await service.store.users.findByEmail(email))?.id ?? ''
+      const { id, email, first, userAgent } = await useAccount('exported', ip)
       await fillSessions(service.database, id, MANY, service.now(), { endedAt: service.now() })
       // Another user that gets the earlier email. Its events are not those of this person.
       await service.addUser(first, { name: 'Somebody Else' })

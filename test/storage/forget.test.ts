@@ -14,66 +14,8 @@ for (const engine of ENGINES) {
     const change = changeAt(start)
     const newName = (prefix = '') => `${prefix}${randomUUID()}`
     const newEmail = (prefix = '') => `${newName(prefix)}@example.com`
-    const eventsOf = async (target: string | null, limit = 10_000) =>
-      (await store.audit.list(target, { since: null, beforeId: null, limit })).events
-    const storedText = async () =>
-      JSON.stringify(await database.rows('select * from audit_events order by id'))
-    const fail = async (email: string, userId: string | null = null) => {
-      const scopes = makeScopes(email)
-      await store.attempts.reserve(scopes, email, start)
-      await store.attempts.fail(scopes, userId, start)
-    }
-    const clear = async (email: string) => {
-      await fail(email)
-      assert.equal(await store.throttle.clearOfEmail(email, change), true)
-    }
-    test('every event of a deleted user has one pseudonym in place of emails, names and addresses', async () => {
-      const [id, sessionId, ip] = [randomUUID(), randomUUID(), '203.0.113.77']
-      const [first = '', ...others] = [newEmail(), newEmail(), newEmail()]
-      const [name = '', laterName = ''] = [newName('Ann '), newName('Lee ')]
-      const email = others.at(-1) ?? ''
-      const verified = { id, passwordHash: 'a hash' }
-      await clear(first) // before the email has a user
-      assert.ok(await store.users.insert({ ...verified, email: first, name, role: 'user' }, change))
-      for (const email of others) await store.users.set(id, { email }, change)
-      await store.users.set(id, { name: laterName }, change)
-      assert.ok(await openFor(store, verified, makeScopes(), start, 100, { id: sessionId, ip }))
-      await fail(newEmail(), id)
-      await clear(email)
-      assert.ok(await store.sessions.endByAdministrator(sessionId, change))
-      assert.ok(await store.users.setPassword(id, 'another hash', change))
-      assert.equal(await store.sessions.endAll(id, change), 0)
-      const page = { beforeId: null, limit: 100 }
-      const before = await store.audit.listOfUser({ id, email }, page)
-
-      assert.equal(await store.users.delete(id, change), 0)
-      const text = await storedText()
-      for (const known of [first, ...others, name, laterName, id, sessionId, ip]) {
-        assert.ok(!text.includes(known), known)
-      }
-      const pseudonym = /deleted-user-[0-9a-f]{16}(?=")/.exec(text)?.[0] ?? ''
-      const events = (await eventsOf(pseudonym)).reverse()
-      const cleared = [
-        ...['throttle.cleared', { failures: 1, blockedUntil: null }],
-        { failures: 0, blockedUntil: null },
-      ]
-      assert.deepEqual(
-        events.map(({ action, before, after }) => [action, before, after]),
-        [
-          cleared,
-          ['user.added', null, { role: 'user' }],
-          ...[...others, laterName].map(() => ['user.changed', {}, {}]),
-          cleared,
-          ...['session.ended', 'password.set', 'sessions.ended'].map(each => [each, null, null]),
-          ['user.deleted', { role: 'user' }, null],
-        ],
-      )
-      // Nothing else of an event changes.
-      const kept = new Map(events.map(event => [event.id, event]))
-      for (const { id, at, by, action } of before) {
-        assert.partialDeepStrictEqual({ ...kept.get(id) }, { at, by, action })
-      }
-    })
+    const eventsOf = async (target: string | null) =>
+      (await store.audit.list(target, { since: null, beforeId: null, limit: 10_000 })).events
 
     test('other users keep their events, also one whose email contains the deleted one', async () => {
       const email = newEmail()
@@ -119,7 +61,9 @@ for (const engine of ENGINES) {
         const [email = '', second = '', third = ''] = emails
         const id = await insertTestUser(store, email, start)
         await openFor(store, { id, passwordHash: 'a hash' }, makeScopes(), start)
-        await fail(email, id)
+        const scopes = makeScopes(email)
+        await store.attempts.reserve(scopes, email, start)
+        await store.attempts.fail(scopes, id, start)
         const login = () => openFor(store, { id, passwordHash: 'a hash' }, makeScopes(), start)
         await Promise.all([
           store.users.set(id, { email: second, name: newName('race-') }, change),
@@ -136,7 +80,8 @@ for (const engine of ENGINES) {
           store.users.activate(id, change),
         ])
         assert.equal(await store.users.findById(id), null)
-        assert.ok(!(await storedText()).includes(id))
+        const audit = await database.rows('select * from audit_events')
+        assert.ok(!JSON.stringify(audit).includes(id))
       }
       const left = (await eventsOf(null)).filter(event => JSON.stringify(event).includes('race-'))
       // A block that is cleared when no user has the email is recorded with the email.

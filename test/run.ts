@@ -23,7 +23,7 @@ const IN_MEMORY =
   /^test\/(admin\/(cli-server|doctor-running|races)|docs|http\/log-volume|import|operation|storage\/(faults|plans))/
 /** Suites that compare times or start many processes run one after the other, with one other file beside them. */
 const ONE_BY_ONE =
-  /^test\/(admin\/load\.slow|http\/parser-costs|login\/(enumeration|overload|timing)|system\/cluster\/)/
+  /^test\/(http\/parser-costs|login\/(enumeration|overload|timing)|system\/cluster\/)/
 
 /** A process in which no test ends within this time is killed. The slowest test needs a tenth of it. */
 const SILENCE_LIMIT_MS = (15 + longestTestMinutes()) * 60_000

@@ -23,11 +23,11 @@ const IN_MEMORY =
   /^test\/(admin\/(cli-server|doctor-running|races)|docs|import|operation|storage|throttle)/
 /** Suites that compare times or start many processes run one after the other, with two other files beside them. */
 const ONE_BY_ONE =
-  /^test\/(admin\/load\.slow|http\/parser-costs|login\/(enumeration|overload|timing)|system\/cluster\/(?!failover))/
+  /^test\/(http\/parser-costs|login\/(enumeration|overload|timing)|system\/cluster\/(?!failover))/
 const BESIDE_THEM = 2
 /** These take the longest, because they wait. */
 const FIRST =
-  /cluster\/failover|installing\.test|operation\/(database|faults|soak)|refresh-stall|connections\.slow/
+  /cluster\/failover|installing\.test|operation\/(database|faults|soak)|connections\.slow/
 
 /** A process in which no test ends within this time is killed. The slowest test needs a tenth of it. */
 const SILENCE_LIMIT_MS = (15 + longestTestMinutes()) * 60_000

@@ -3,21 +3,16 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { createCli } from '../support/cli.ts'
 import { ENGINES } from '../support/engines.ts'
+import { own } from '../support/own.ts'
 import { PASSWORD, startTestService } from '../support/service.ts'
 
 const EMAIL = 'ann@example.org'
 
 for (const engine of ENGINES) {
-  test(`"users unlock" ends the block of an email at once, on ${engine}`, async t => {
-    const service = await startTestService(engine, {
-      THROTTLE_PAIR_FAILURES: '2',
-      THROTTLE_EMAIL_FAILURES: '2',
-    })
-    const cli = await createCli(service.database)
-    t.after(async () => {
-      await cli.remove()
-      await service.stop()
-    })
+  test(`"users unlock" ends the block of an email at once, on ${engine}`, async () => {
+    const budgets = { THROTTLE_PAIR_FAILURES: '2', THROTTLE_EMAIL_FAILURES: '2' }
+    const service = await own(startTestService(engine, budgets))
+    const cli = await own(createCli(service.database))
     await service.addUser(EMAIL)
     const show = async (): Promise<unknown> => {
       const { stdout } = await cli.run(['users', 'show', EMAIL, '--json'])
@@ -31,11 +26,8 @@ for (const engine of ENGINES) {
       }
     }
     assert.equal((await service.login(EMAIL, PASSWORD)).status, 429)
-    assert.deepEqual(await show(), {
-      failedLoginAttempts: 2,
-      lockedBy: 'throttle',
-      liveSessions: 0,
-    })
+    const blocked = { failedLoginAttempts: 2, lockedBy: 'throttle', liveSessions: 0 }
+    assert.deepEqual(await show(), blocked)
 
     assert.equal((await cli.run(['users', 'unlock', EMAIL])).code, 0)
     assert.equal((await service.login(EMAIL, PASSWORD)).status, 200)
@@ -45,13 +37,9 @@ for (const engine of ENGINES) {
     assert.equal((await service.login('unknown@example.org', PASSWORD)).status, 401)
   })
 
-  test(`a command finds exactly the email and id that it is given, on ${engine}`, async t => {
-    const service = await startTestService(engine)
-    const cli = await createCli(service.database)
-    t.after(async () => {
-      await cli.remove()
-      await service.stop()
-    })
+  test(`a command finds exactly the email and id that it is given, on ${engine}`, async () => {
+    const service = await own(startTestService(engine))
+    const cli = await own(createCli(service.database))
     const liveSessions = async (id: string) => {
       const page = { afterId: null, limit: 10 }
       const sessions = await service.store.sessions.listLive(id, page, service.now())

@@ -6,8 +6,8 @@ import { setUpCli } from '../support/cli.ts'
 import { ENGINES_BY_RUN } from '../support/engines.ts'
 
 for (const engine of ENGINES_BY_RUN) {
-  test(`emails that no login can match are counted, and three of them are shown, on ${engine}`, async t => {
-    const { run, database } = await setUpCli(engine, t)
+  test(`emails that no login can match are counted, and three of them are shown, on ${engine}`, async () => {
+    const { run, database } = await setUpCli(engine)
     const insert = (emails: string) =>
       database.rows(
         `insert into users (email, name, password_hash) select email, 'A', '' from (${emails}) as added`,

@@ -27,15 +27,12 @@ async function runningWith(env: Record<string, string>, isSilent = false): Promi
 
 for (const host of ['0.0.0.0', '::1']) {
   test(`on ${host}, the installed certificate is ok, and an older one is warned of`, async t => {
-    const env = { DATA_DIR: cli.folder, HOST: host }
-    const service = run({ ...production, ...env })
+    const service = run({ ...production, DATA_DIR: cli.folder, HOST: host })
     t.after(() => service.kill('SIGKILL'))
     const { address } = await service.line('service.started')
     const PORT = new URL(String(address)).port
-    assert.equal(
-      await runningWith({ HOST: host, PORT }),
-      `ok: ${host}, port ${PORT} serves this certificate`,
-    )
+    const ok = `ok: ${host}, port ${PORT} serves this certificate`
+    assert.equal(await runningWith({ HOST: host, PORT }), ok)
     const renewed = await writeCertificate(cli.folder, 'renewed', { fromDays: -0.5 })
     assert.match(
       await runningWith({ HOST: host, PORT, ...renewed }),

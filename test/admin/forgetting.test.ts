@@ -1,31 +1,24 @@
 // A deleted user leaves no byte of the email, name or addresses in the database; and a person can get what is stored.
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
-import { after, before, describe, test } from 'node:test'
+import { describe, test } from 'node:test'
 import type { AuditEvent } from '../../src/domain/audit.ts'
 import type { StoredToken } from '../../src/domain/session.ts'
-import { type AdminService, startAdminService } from '../support/admin-service.ts'
-import { type Cli, createCli, setUpCli } from '../support/cli.ts'
+import { startAdminService } from '../support/admin-service.ts'
+import { createCli, setUpCli } from '../support/cli.ts'
 import { ENGINES_BY_RUN } from '../support/engines.ts'
 import { fillSessions } from '../support/many-sessions.ts'
+import { own } from '../support/own.ts'
 import { LOGIN, PASSWORD } from '../support/service.ts'
 import { storedText } from '../support/stored-text.ts'
 
 const MANY = 2_500
-const DAY_MS = 86_400_000
+const LONG_AGO = new Date(Date.now() - 90 * 86_400_000)
 
 for (const engine of ENGINES_BY_RUN) {
-  describe(`forgetting and exporting on ${engine}`, () => {
-    let service: AdminService
-    let cli: Cli
-    before(async () => {
-      service = await startAdminService(engine)
-      cli = await createCli(service.database)
-    })
-    after(async () => {
-      await cli.remove()
-      await service.stop()
-    })
+  describe(`forgetting and exporting on ${engine}`, async () => {
+    const service = await own(startAdminService(engine))
+    const cli = await own(createCli(service.database))
 
     const command = async (...args: string[]) => {
       const { code, stdout, stderr } = await cli.run(args)
@@ -33,91 +26,111 @@ for (const engine of ENGINES_BY_RUN) {
       return stdout
     }
 
-    /** Leaves traces of a person in every table. Returns the texts that name the person, the current email first. */
+    const eventsOf = async (target: string): Promise<AuditEvent[]> =>
+      JSON.parse(await command('audit', 'list', '--target', target, '--json'))
+
+    /** Leaves traces of a person in every table. Returns the texts that name the person, too. */
     async function useAccount(mark: string, ip: string) {
       const [first, email] = [`${mark}@example.com`, `${mark}.lee@example.com`]
       const userAgent = `Browser of ${mark}`
-      await service.addUser(first, { name: `Ann ${mark}` })
       const login = (address: string, password: string) =>
         service.call({
           body: { email: address, password },
           headers: { 'User-Agent': userAgent, 'Sec-Fetch-Site': 'same-origin' },
           from: ip,
         })
-      assert.equal((await login(first, 'wrong')).status, 401)
-      await command('throttle', 'clear', '--email', first)
-      assert.equal((await login(first, 'wrong')).status, 401)
-      await command('throttle', 'clear', '--client', ip)
+      const failAndClear = async (...scope: string[]) => {
+        assert.equal((await login(first, 'wrong')).status, 401)
+        await command('throttle', 'clear', ...scope)
+      }
+      await failAndClear('--email', first) // before it has a user
+      const id = await service.addUser(first, { name: `Ann ${mark}` })
+      await failAndClear('--email', first)
+      await failAndClear('--client', ip)
       await command('users', 'set', first, '--email', email, '--name', `Lee ${mark}`)
       for (let i = 0; i < 2; i++) assert.equal((await login(email, PASSWORD)).status, 200)
       const { json } = await login(email, PASSWORD)
-      const { refreshToken } = json.data
-      const refreshed = await service.call({
-        path: LOGIN.replace('login', 'refresh'),
-        body: { refreshToken },
-        from: ip,
-      })
-      assert.equal(refreshed.status, 200)
-      const { json: sessions } = await service.admin('GET', `/users/${email}/sessions`)
-      await command('sessions', 'end', sessions.data.sessions[0]?.id ?? '')
+      const body = { refreshToken: json.data.refreshToken }
+      const path = LOGIN.replace('login', 'refresh')
+      assert.equal((await service.call({ path, body, from: ip })).status, 200)
+      const { sessions } = (await service.admin('GET', `/users/${email}/sessions`)).json.data
+      const sessionId = sessions[0]?.id ?? ''
+      await command('sessions', 'end', sessionId)
       assert.equal((await login(email, 'wrong')).status, 401)
-      return [email, first, `Ann ${mark}`, `Lee ${mark}`, userAgent, ip]
+      const traces = [email, first, `Ann ${mark}`, `Lee ${mark}`, userAgent, ip]
+      return { email, first, userAgent, id, sessionId, traces }
     }
 
-    test('nothing of a deleted user is in the database: by a command, and by the admin API', async () => {
-      const traces = [
-        ...(await useAccount('command-trace', '127.77.1.91')),
-        ...(await useAccount('api-trace', '127.77.1.92')),
-      ]
+    test('nothing of a deleted user is in the database, and its events have one pseudonym: by a command, and by the admin API', async () => {
+      const people = [
+        await useAccount('command-trace', '127.77.1.91'),
+        await useAccount('api-trace', '127.77.1.92'),
+      ] as const
+      const traces = people.flatMap(person => person.traces)
       const text = await storedText(service.database)
       for (const trace of traces) assert.ok(text.includes(trace), `${trace} is there before`)
-      await command('users', 'delete', 'command-trace.lee@example.com', '--yes')
-      const deleted = await service.admin('DELETE', '/users/api-trace.lee@example.com')
-      assert.equal(deleted.status, 200)
+      const before = await Promise.all(people.map(({ email }) => eventsOf(email)))
+      await command('users', 'delete', people[0].email, '--yes')
+      assert.equal((await service.admin('DELETE', `/users/${people[1].email}`)).status, 200)
       // The log names the person, so that the deletion can be repeated after a restore (docs/installing.md).
       const [line] = service.logged().filter(({ method }) => method === 'DELETE')
-      assert.equal(line?.event, 'admin.request')
-      assert.equal(line?.route, '/admin/v1/users/:user')
-      assert.equal(line?.target, 'api-trace.lee@example.com')
+      assert.deepEqual([line?.event, line?.target], ['admin.request', people[1].email])
       await command('database', 'purge')
       const left = await storedText(service.database)
-      for (const trace of traces) assert.ok(!left.includes(trace), `${trace} is gone`)
-      assert.ok(!left.includes('-trace'))
+      for (const trace of [...traces, '-trace']) assert.ok(!left.includes(trace), trace)
+
+      const audit = JSON.stringify(await service.database.rows('select * from audit_events'))
+      const pseudonyms = new Set(audit.match(/deleted-user-[0-9a-f]{16}(?=")/g))
+      assert.equal(pseudonyms.size, 2)
+      const cleared = (failures: number) => [
+        ...['throttle.cleared', { failures, blockedUntil: null }],
+        { failures: 0, blockedUntil: null },
+      ]
+      for (const [i, pseudonym] of [...pseudonyms].entries()) {
+        const events = (await eventsOf(pseudonym)).reverse()
+        assert.deepEqual(
+          events.map(({ action, before, after }) => [action, before, after]),
+          [
+            cleared(1),
+            ['user.added', null, { role: 'user' }],
+            ...[cleared(1), cleared(3)],
+            ['user.changed', {}, {}],
+            ['session.ended', null, null],
+            ['user.deleted', { role: 'user' }, null],
+          ],
+        )
+        for (const known of [people[i]?.id, people[i]?.sessionId]) {
+          assert.ok(known && !audit.includes(known), known)
+        }
+        // Nothing else of an event changes.
+        assert.equal(before[i]?.length, 4)
+        for (const { id, at, by, action } of before[i] ?? []) {
+          const kept = events.find(event => event.id === id)
+          assert.partialDeepStrictEqual({ ...kept }, { at, by, action })
+        }
+      }
     })
 
     test('a person gets everything that is stored', async () => {
-      const [email = '', first = '', , , userAgent = '', ip] = await useAccount(
-        'exported',
-        '127.77.1.93',
-      )
-      const id = (await service.store.users.findByEmail(email))?.id ?? ''
+      const ip = '127.77.1.93'
+      const { id, email, first, userAgent } = await useAccount('exported', ip)
       await fillSessions(service.database, id, MANY, service.now(), { endedAt: service.now() })
       // Another user that gets the earlier email. Its events are not those of this person.
       await service.addUser(first, { name: 'Somebody Else' })
       const text = await command('users', 'export-data', email)
       const exported = JSON.parse(text)
-      assert.deepEqual(Object.keys(exported), [
-        'user',
-        'lastLogin',
-        'devices',
-        'throttle',
-        'sessions',
-        'refreshTokens',
-        'auditEvents',
-      ])
       assert.equal(exported.user.email, email)
       assert.equal(exported.lastLogin.ip, ip)
       assert.equal(exported.sessions.length, MANY + 3)
       assert.ok(exported.sessions.some((session: { ip: string }) => session.ip === ip))
       // Those of 3 logins, one of which was refreshed.
       const tokens: StoredToken[] = exported.refreshTokens
-      const ids = tokens.map(token => token.id)
-      const own = await service.database.rows(
+      const stored = await service.database.rows(
         `select id from refresh_tokens where user_id = '${id}' order by session_id, created_at, id`,
       )
       assert.deepEqual(
-        ids,
-        own.map(row => row.id),
+        tokens.map(token => token.id),
+        stored.map(row => row.id),
       )
       assert.equal(tokens.length, MANY + 4)
       assert.equal(tokens.filter(({ revokedAt }) => revokedAt !== null).length, 2)
@@ -140,20 +153,19 @@ for (const engine of ENGINES_BY_RUN) {
       // This one is an event too.
       assert.deepEqual(data.auditEvents.slice(1), exported.auditEvents)
       const logged = service.logged().filter(({ route }) => String(route).endsWith('/data'))
-      assert.equal(logged.length, 1)
-      assert.equal(logged[0]?.target, email)
+      assert.deepEqual(
+        logged.map(({ target }) => target),
+        [email],
+      )
     })
   })
-}
 
-for (const engine of ENGINES_BY_RUN) {
-  test(`a purge by hand is recorded with what it removed, unless that is nothing, on ${engine}`, async t => {
-    const { database, run } = await setUpCli(engine, t)
+  test(`a purge by hand is recorded with what it removed, unless that is nothing, on ${engine}`, async () => {
+    const { database, run } = await setUpCli(engine)
     const id = randomUUID()
     await database.rows(`insert into users (id, email, password_hash, name)
       values ('${id}', 'ann@example.com', '', '')`)
-    const longAgo = new Date(Date.now() - 90 * DAY_MS)
-    await fillSessions(database, id, 3, longAgo)
+    await fillSessions(database, id, 3, LONG_AGO)
     for (let i = 0; i < 2; i++) assert.equal((await run(['database', 'purge'])).code, 0)
     const { stdout } = await run(['audit', 'list', '--target', 'database', '--json'])
     const events: AuditEvent[] = JSON.parse(stdout)

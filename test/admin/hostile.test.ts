@@ -1,12 +1,14 @@
 // Hostile input on the admin port: bytes that no client sends, and values that no field takes.
 import assert from 'node:assert/strict'
-import { after, before, describe, test } from 'node:test'
+import { after, describe, test } from 'node:test'
+import bcrypt from 'bcrypt'
 import { ADMIN_ROUTES } from '../../src/admin/api/app.ts'
 import { CASES, type Case, HOST, JSON_TYPE, lines } from '../http/hostile-cases.ts'
-import { ADMIN, type AdminService, startAdminService } from '../support/admin-service.ts'
+import { ADMIN, startAdminService } from '../support/admin-service.ts'
 import { ENGINES_BY_RUN } from '../support/engines.ts'
+import { faultsIn, own } from '../support/own.ts'
 import { answersOf, createRawClient, outsideEnvelope, receive } from '../support/raw-connection.ts'
-import { LOGIN, PASSWORD } from '../support/service.ts'
+import { LOGIN, PASSWORD, TEST_COST } from '../support/service.ts'
 
 const EMAIL = 'ann@example.com'
 /** Statuses that the protocol decides, the same on both ports. */
@@ -17,8 +19,11 @@ const UNKNOWN_ID = '00000000-0000-4000-8000-000000000000'
 const encodeSpaces = (query: string) => query.replaceAll(' ', '%20')
 
 for (const engine of ENGINES_BY_RUN) {
-  describe(`hostile input to the admin API on ${engine}`, () => {
-    let service: AdminService
+  describe(`hostile input to the admin API on ${engine}`, async () => {
+    const service = await own(startAdminService(engine))
+    await service.addUser(EMAIL)
+    const client = await createRawClient({ url: service.adminUrl, dataDir: service.dataDir })
+    after(() => assert.deepEqual(faultsIn(service), []))
     const send = (method: string, path: string, body?: unknown) =>
       service.admin(method, path, body, {
         headers: body === undefined ? {} : { 'Content-Type': 'application/json' },
@@ -28,22 +33,9 @@ for (const engine of ENGINES_BY_RUN) {
       service.admin('DELETE', path, body, {
         headers: { 'Content-Type': 'application/json', 'Content-Length': body.length },
       })
-    before(async () => {
-      service = await startAdminService(engine)
-      await service.addUser(EMAIL)
-    })
-    after(async () => {
-      const { status } = await service.login(EMAIL, PASSWORD)
-      await service.stop()
-      const faults = service.logged().filter(({ level }) => level === 'error' || level === 'fatal')
-      assert.deepEqual(faults, [])
-      assert.equal(status, 200)
-    })
-
     // At the same time: each waits for a time limit of the service. The store is not reached.
     describe('over time', { concurrency: true }, () => {
       test('bytes that no client sends are refused as on the public port', async () => {
-        const client = await createRawClient({ url: service.adminUrl, dataDir: service.dataDir })
         const check = async ([name, bytes, expected]: Case) => {
           // Latin-1 keeps every byte.
           const text = Buffer.from(bytes as Buffer).toString('latin1')
@@ -64,7 +56,6 @@ for (const engine of ENGINES_BY_RUN) {
       })
 
       test('a body that arrives too slowly gets 408, and a change is not made', async () => {
-        const client = await createRawClient({ url: service.adminUrl, dataDir: service.dataDir })
         const socket = await client.open()
         const body = JSON.stringify({ isActive: false })
         socket.write(
@@ -76,63 +67,57 @@ for (const engine of ENGINES_BY_RUN) {
             `Authorization: Bearer ${service.write}`,
           ) + body.slice(0, -1),
         )
-        const answers = answersOf(await receive(socket))
-        assert.deepEqual(
-          answers.map(({ status }) => status),
-          [408],
-        )
+        const statuses = answersOf(await receive(socket)).map(({ status }) => status)
+        assert.deepEqual(statuses, [408])
         assert.equal((await service.store.users.findByEmail(EMAIL))?.isActive, true)
       })
     })
 
     test('wrong bodies get 400, and the field is named', async () => {
       const user = { email: 'new@example.com', name: 'New', password: PASSWORD }
-      const WRONG: [method: string, path: string, body: unknown, field: string | null][] = [
-        ...[undefined, [], 'x', 5, null, true].map((body): [string, string, unknown, null] => [
-          'POST',
-          '/users',
-          JSON.stringify(body),
-          null,
-        ]),
-        ['POST', '/users', { ...user, email: undefined }, 'email'],
-        ['POST', '/users', { ...user, email: 'no-at' }, 'email'],
-        ['POST', '/users', { ...user, email: 'a\u0000@example.com' }, 'email'],
-        ['POST', '/users', { ...user, email: '\ud800@example.com' }, 'email'],
-        ['POST', '/users', { ...user, email: 'a\u200b@example.com' }, 'email'],
-        ['POST', '/users', { ...user, email: ['a@example.com'] }, 'email'],
-        ['POST', '/users', { ...user, email: { toString: 'a@example.com' } }, 'email'],
-        ['POST', '/users', { ...user, email: `${'a'.repeat(250)}@example.com` }, 'email'],
-        ['POST', '/users', { ...user, name: '' }, 'name'],
-        ['POST', '/users', { ...user, name: 'a\u0000b' }, 'name'],
-        ['POST', '/users', { ...user, name: '\udc00' }, 'name'],
-        ['POST', '/users', { ...user, name: 'x'.repeat(101) }, 'name'],
-        ['POST', '/users', { ...user, name: null }, 'name'],
-        ['POST', '/users', { ...user, role: 'x'.repeat(51) }, 'role'],
-        ['POST', '/users', { ...user, role: 5 }, 'role'],
-        ['PATCH', `/users/${EMAIL}`, { name: 'N\u202eew' }, 'name'],
-        ['POST', '/users', { ...user, password: 'short' }, 'password'],
-        ['POST', '/users', { ...user, password: 'x'.repeat(73) }, 'password'],
-        ['POST', '/users', { ...user, password: '\ud800'.repeat(10) }, 'password'],
-        ['POST', '/users', { ...user, password: 12345678 }, 'password'],
-        ['POST', '/users', { ...user, allowWeak: 'true' }, 'allowWeak'],
-        ['POST', '/users', { ...user, password: undefined }, 'password'],
-        ['POST', '/users', { ...user, passwordHash: `$2b$04$${'a'.repeat(53)}` }, 'passwordHash'],
+      const hash = await bcrypt.hash(PASSWORD, TEST_COST)
+      /** Values of one field, beside valid ones of the others. */
+      const VALUES: Record<string, unknown[]> = {
+        email: [
+          ...[undefined, 'no-at', 'a\0@example.com', '\ud800@example.com', 'a\u200b@example.com'],
+          ...[['a@example.com'], { toString: 'a@example.com' }, `${'a'.repeat(250)}@example.com`],
+        ],
+        name: ['', 'a\0b', '\udc00', 'x'.repeat(101), null],
+        role: ['x'.repeat(51), 5],
+        password: [undefined, 'short', 'x'.repeat(73), '\ud800'.repeat(10), 12345678],
+        allowWeak: ['true'],
+        passwordHash: [
+          ...[PASSWORD, hash.slice(0, -1), `$2b$04$${'a'.repeat(53)}`, hash.replace('$2b', '$2x')],
+          ...['$03$', '$05$'].map(cost => hash.replace('$04$', cost)),
+        ],
+      }
+      const UNTIL = [
+        ...['tomorrow', '2030-02-30', 5, '2020-01-01', '9999-12-31T23:59:59-10:00'],
+        ...['+275760-09-13T00:00:00.001Z', '0h', '2', '2H', '2 h', '-2h', '1.5h', '2w', '100000d'],
+        ...['h', '2h30m'],
+      ]
+      const path = `/users/${EMAIL}`
+      type Wrong = [method: string, path: string, body: unknown, field: string | null]
+      const WRONG: Wrong[] = [
+        ...[undefined, [], 'x', 5, null, true].map(
+          (body): Wrong => ['POST', '/users', JSON.stringify(body), null],
+        ),
+        ...Object.entries(VALUES).flatMap(([field, values]) =>
+          values.map((value): Wrong => ['POST', '/users', { ...user, [field]: value }, field]),
+        ),
         ['POST', '/users', { ...user, isAdmin: true }, null],
         ['POST', '/users', '{"email":"a@example.com","__proto__":{"name":"x"}}', null],
-        ['PUT', `/users/${EMAIL}/password`, {}, 'password'],
-        ['PUT', `/users/${EMAIL}/lock`, { until: 'tomorrow' }, 'until'],
-        ['PUT', `/users/${EMAIL}/lock`, { until: '2030-02-30' }, 'until'],
-        ['PUT', `/users/${EMAIL}/lock`, { until: 5 }, 'until'],
-        ['PUT', `/users/${EMAIL}/lock`, { until: '9999-12-31T23:59:59-10:00' }, 'until'],
-        ['PUT', `/users/${EMAIL}/lock`, { until: '+275760-09-13T00:00:00.001Z' }, 'until'],
-        ['PATCH', `/users/${EMAIL}`, { isActive: 'false' }, 'isActive'],
-        ['PATCH', `/users/${EMAIL}`, { isactive: false }, null],
-        ['PATCH', `/users/${EMAIL}`, {}, null],
-        ['PATCH', `/users/${EMAIL}`, { email: 'b' }, 'email'],
-        ['PATCH', `/users/${EMAIL}`, { name: '' }, 'name'],
-        ['PATCH', `/users/${EMAIL}`, { role: 'a\u0000' }, 'role'],
-        ['PATCH', `/users/${EMAIL}`, { role: 'admin', isActive: 0 }, 'isActive'],
-        ['PATCH', `/users/${EMAIL}`, { password: PASSWORD }, null],
+        ['PUT', `${path}/password`, {}, 'password'],
+        ...UNTIL.map((until): Wrong => ['PUT', `${path}/lock`, { until }, 'until']),
+        ['PATCH', path, { isActive: 'false' }, 'isActive'],
+        ['PATCH', path, { isactive: false }, null],
+        ['PATCH', path, {}, null],
+        ['PATCH', path, { email: 'b' }, 'email'],
+        ['PATCH', path, { name: '' }, 'name'],
+        ['PATCH', path, { name: 'N\u202eew' }, 'name'],
+        ['PATCH', path, { role: 'a\0' }, 'role'],
+        ['PATCH', path, { role: 'admin', isActive: 0 }, 'isActive'],
+        ['PATCH', path, { password: PASSWORD }, null],
       ]
       for (const [method, path, body, field] of WRONG) {
         const { status, json } = await send(method, path, body)
@@ -183,64 +168,57 @@ for (const engine of ENGINES_BY_RUN) {
     })
 
     test('wrong queries get 400', async () => {
-      const PATHS = [
-        ...['limit=0', 'limit=101', 'limit=-1', 'limit=1e1', 'limit=', 'limit=1&limit=2'],
-        ...['after=x', `after=${'0'.repeat(36)}`, 'after=%00', 'x=1', '__proto__=1'],
-      ].map(query => `/users/${EMAIL}/sessions?${query}`)
-      const AUDITS = [
-        ...[
-          'since=now',
-          'since=-1',
-          'since=%00',
-          'before=0',
-          'before=-1',
-          'before=9999999999999999',
+      const ENCODINGS = ['%FF', '%C0%AF', '%ED%A0%80', '%', '%zz']
+      const QUERIES: Record<string, string[]> = {
+        [`GET /users/${EMAIL}/sessions`]: [
+          ...['limit=0', 'limit=101', 'limit=-1', 'limit=1e1', 'limit=', 'limit=1&limit=2'],
+          ...['after=x', `after=${'0'.repeat(36)}`, 'after=%00', 'x=1', '__proto__=1'],
         ],
-        ...['target=', 'target=%00', 'target=%ED%A0%80%00', `target=${'x'.repeat(9_000)}`],
-        ...['toString=1', 'target=a&target=b'],
-      ].map(query => `/audit?${query}`)
-      const LISTS = [
-        ...['limit=0', 'state=new', 'state=', 'role=%00', 'search=', 'search=%00', 'after=%00'],
-        ...[
-          'search=%FF',
-          'search=%C0%AF',
-          'search=%ED%A0%80',
-          'search=%',
-          'search=%zz',
-          'role=%FF',
+        'GET /audit': [
+          ...['since=now', 'since=-1', 'since=%00'],
+          ...['before=0', 'before=-1', 'before=9999999999999999'],
+          ...['target=', 'target=%00', 'target=%ED%A0%80%00', `target=${'x'.repeat(9_000)}`],
+          ...['toString=1', 'target=a&target=b'],
         ],
-        ...[`search=${'x'.repeat(255)}`, `after=${'x'.repeat(255)}`, 'client=127.0.0.1', 'email=a'],
-      ].map(query => `/users?${query}`)
-      const SHOWS = ['client=', 'client=x', 'client=1.2.3', 'client=127.0.0.1&client=::1'].map(
-        query => `/users/${EMAIL}?${query}`,
-      )
-      const THROTTLES = ['top=0', 'top=1001', 'email=x', 'client=1', `top=1&email=${EMAIL}`].map(
-        query => `/throttle?${query}`,
-      )
-      for (const path of [
-        '',
-        '?email=',
-        '?email=%FF@x.org',
-        '?client=',
-        `?email=${EMAIL}&client=::1`,
-        '?x=1',
-      ]) {
-        assert.equal((await send('DELETE', `/throttle${path}`)).status, 400, path)
+        'GET /users': [
+          ...['limit=0', 'state=new', 'state=', 'role=%00', 'search=', 'search=%00', 'after=%00'],
+          ...[
+            ...ENCODINGS.map(text => `search=${text}`),
+            'role=%FF',
+            'client=127.0.0.1',
+            'email=a',
+          ],
+          ...[`search=${'x'.repeat(255)}`, `after=${'x'.repeat(255)}`],
+        ],
+        [`GET /users/${EMAIL}`]: [
+          ...['client=', 'client=x', 'client=1.2.3', 'client=127.0.0.1&client=::1'],
+        ],
+        'GET /throttle': ['top=0', 'top=1001', 'email=x', 'client=1', `top=1&email=${EMAIL}`],
+        'DELETE /throttle': [
+          ...['', 'email=', 'email=%FF@x.org', 'client=', `email=${EMAIL}&client=::1`, 'x=1'],
+        ],
       }
-      for (const path of [...PATHS, ...AUDITS, ...LISTS, ...SHOWS, ...THROTTLES]) {
-        assert.equal((await send('GET', path)).status, 400, path)
+      for (const [route, queries] of Object.entries(QUERIES)) {
+        const [method = '', path = ''] = route.split(' ')
+        for (const query of queries) {
+          assert.equal((await send(method, `${path}?${query}`)).status, 400, `${route}?${query}`)
+        }
       }
     })
 
     test('unusual paths get 400, 404 or 405', async () => {
-      const PATHS = ['/users//', '/users/%', '/users/%zz', '/users/%2e%2e/audit', '/users/a/b/c']
-      const MORE = [
-        '/users/..',
-        '/users/%00/lock',
-        `/users/${'%E8%AA%9E'.repeat(400)}`,
-        '/sessions/x',
-      ]
-      for (const path of [...PATHS, ...MORE, '/devices/%00', '/devices/__proto__']) {
+      for (const path of [
+        ...[
+          '/users//',
+          '/users/%',
+          '/users/%zz',
+          '/users/%2e%2e/audit',
+          '/users/a/b/c',
+          '/users/..',
+        ],
+        ...['/users/%00/lock', `/users/${'%E8%AA%9E'.repeat(400)}`],
+        ...['/sessions/x', '/devices/%00', '/devices/__proto__'],
+      ]) {
         const { status } = await send('DELETE', path)
         assert.ok([400, 404, 405].includes(status), `${path}: ${status}`)
       }

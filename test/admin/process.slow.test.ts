@@ -1,65 +1,46 @@
 // The admin API of a service in its own process: start, commands, certificate and shutdown.
 import assert from 'node:assert/strict'
-import { execFile } from 'node:child_process'
 import { X509Certificate } from 'node:crypto'
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { after, before, describe, test } from 'node:test'
+import { after, describe, test } from 'node:test'
 import { connect } from 'node:tls'
-import { promisify } from 'node:util'
 import { ensureKeyFile } from '../../src/keys/key-file.ts'
 import { makeCertificate, writeCertificate } from '../support/certificates.ts'
-import { MAIN } from '../support/cli.ts'
-import { ENGINES } from '../support/engines.ts'
+import { createCli } from '../support/cli.ts'
+import { ENGINES_BY_RUN } from '../support/engines.ts'
+import { own, ownFolder } from '../support/own.ts'
 import { freePort } from '../support/postgres-server.ts'
-import { BASE_ENV, createDeployment, run, until } from '../support/process.ts'
+import { createDeployment, run, until } from '../support/process.ts'
 import { createClient } from '../support/service.ts'
 
-const exec = promisify(execFile)
-
-describe('in production', () => {
-  let folder: string
-  let production: Record<string, string>
-  before(async () => {
-    folder = await mkdtemp(join(tmpdir(), 'login-admin-'))
-    production = {
-      NODE_ENV: 'production',
-      BCRYPT_COST: '10',
-      DATA_DIR: folder,
-      SIGNING_KEYS_FILE: join(folder, 'signing-keys.json'),
-      ADMIN_PORT: String(await freePort()),
-      ...(await writeCertificate(folder, 'valid')),
-    }
-    await ensureKeyFile(join(folder, 'signing-keys.json'), new Date())
-  })
-  after(() => rm(folder, { recursive: true }))
-
-  test('the service starts without a token, and warns of that', async () => {
-    const service = run(production)
-    await service.line('service.started')
-    const warned = service.lines().filter(({ event }) => event === 'service.warning')
-    assert.ok(
-      warned.some(({ msg }) =>
-        /there is no admin token yet: run "admin-tokens add"/.test(String(msg)),
-      ),
-    )
-    service.kill('SIGKILL')
-    await service.exit
-  })
+describe('in production', async () => {
+  const folder = await ownFolder()
+  const production = {
+    NODE_ENV: 'production',
+    BCRYPT_COST: '10',
+    PASSWORD_ENGINE: 'native',
+    DATA_DIR: folder,
+    SIGNING_KEYS_FILE: join(folder, 'signing-keys.json'),
+    ADMIN_PORT: String(await freePort()),
+    ...(await writeCertificate(folder, 'valid')),
+  }
+  await ensureKeyFile(production.SIGNING_KEYS_FILE, new Date())
 
   for (const pair of ['the public one', 'its own']) {
-    test(`a renewed certificate is served on the admin port too, if it is ${pair}`, async () => {
+    test(`the service starts without a token and warns of that; a renewed certificate is served on the admin port too, if it is ${pair}`, async t => {
       const own = await writeCertificate(folder, 'own')
-      const files = pair === 'its own' ? own : production
-      const service = run({
-        ...production,
-        ...(files === own && {
-          ADMIN_TLS_CERT_FILE: own.TLS_CERT_FILE,
-          ADMIN_TLS_KEY_FILE: own.TLS_KEY_FILE,
-        }),
-      })
+      const adminTls = {
+        ADMIN_TLS_CERT_FILE: own.TLS_CERT_FILE,
+        ADMIN_TLS_KEY_FILE: own.TLS_KEY_FILE,
+      }
+      const [files, env] = pair === 'its own' ? [own, adminTls] : [production, {}]
+      const service = run({ ...production, ...env })
+      t.after(() => service.kill('SIGKILL'))
       await service.line('service.started')
+      const warned = service.lines().filter(({ event }) => event === 'service.warning')
+      const advice = 'there is no admin token yet: run "admin-tokens add"'
+      assert.ok(warned.some(({ msg }) => String(msg).includes(advice)))
       const served = () =>
         new Promise<string>((resolve, reject) => {
           const options = { port: Number(production.ADMIN_PORT), rejectUnauthorized: false }
@@ -68,11 +49,11 @@ describe('in production', () => {
             socket.destroy()
           }).on('error', reject)
         })
-      const installed = new X509Certificate(await readFile(files.TLS_CERT_FILE ?? ''))
+      const installed = new X509Certificate(await readFile(files.TLS_CERT_FILE))
       assert.equal(await served(), installed.fingerprint256)
       const { cert, key, fingerprint } = await makeCertificate()
-      await writeFile(files.TLS_KEY_FILE ?? '', key)
-      await writeFile(files.TLS_CERT_FILE ?? '', cert)
+      await writeFile(files.TLS_KEY_FILE, key)
+      await writeFile(files.TLS_CERT_FILE, cert)
       service.kill('SIGHUP')
       await until(async () => (await served()) === fingerprint)
       service.kill('SIGTERM')
@@ -81,17 +62,15 @@ describe('in production', () => {
   }
 })
 
-for (const engine of ENGINES) {
-  test(`on ${engine}, a shutdown lets a change end, and then closes the admin port`, async t => {
-    const deployment = await createDeployment(engine)
-    t.after(() => deployment.remove())
+for (const engine of ENGINES_BY_RUN) {
+  test(`on ${engine}, a shutdown lets a change end, and then closes the admin port`, async () => {
+    const deployment = await own(createDeployment(engine))
     const ADMIN_PORT = String(await freePort())
     const service = await deployment.start({ ADMIN_PORT })
     const client = await createClient(`https://127.0.0.1:${ADMIN_PORT}`, deployment.dataDir)
-    t.after(client.close)
-    const env = { ...BASE_ENV, ...deployment.env }
-    const add = [MAIN, 'admin-tokens', 'add', 'one', '--role', 'write']
-    const { stdout } = await exec(process.execPath, add, { env })
+    after(client.close)
+    const cli = await own(createCli(deployment.database))
+    const { stdout } = await cli.run(['admin-tokens', 'add', 'one', '--role', 'write'])
     const headers = { Authorization: `Bearer ${stdout.trim()}` }
     const email = 'locked@example.com'
     await deployment.addUser(email)

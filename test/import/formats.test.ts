@@ -5,27 +5,19 @@ import { hash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { after, before, describe, test } from 'node:test'
+import { describe, test } from 'node:test'
 import bcrypt from 'bcrypt'
 import { hashKindOf } from '../../src/admin/import/hash-kinds.ts'
-import { type Cli, createCli, parseLine } from '../support/cli.ts'
+import { createCli, parseLine } from '../support/cli.ts'
 import { ENGINES_BY_RUN, type Row } from '../support/engines.ts'
+import { own } from '../support/own.ts'
 import { PROJECT } from '../support/process.ts'
 import { DOCUMENT_ON_MIGRATING, recipe } from '../support/recipes.ts'
-import { PASSWORD, startTestService, TEST_COST, type TestService } from '../support/service.ts'
+import { PASSWORD, startTestService, TEST_COST } from '../support/service.ts'
 
 const HASH = (await bcrypt.hash(PASSWORD, TEST_COST)).slice('$2b$'.length)
-let service: TestService
-let cli: Cli
-
-before(async () => {
-  service = await startTestService(ENGINES_BY_RUN[0])
-  cli = await createCli(service.database)
-})
-after(async () => {
-  await cli?.remove()
-  await service?.stop()
-})
+const service = await own(startTestService(ENGINES_BY_RUN[0]))
+const cli = await own(createCli(service.database))
 
 const usersAt = async (domain: string): Promise<Row[]> => {
   const users = await service.database.rows(
@@ -43,7 +35,9 @@ const timeOf = (stored: unknown) => new Date(stored as string | Date).toISOStrin
 type Sample = {
   heading: string
   sample: string
-  said: string[]
+  reading: string
+  /** What is said of the rows that are skipped. */
+  skipped?: string[]
   /** The first one logs in. */
   users: Record<string, unknown>[]
 }
@@ -51,87 +45,56 @@ type Sample = {
 const CREATED = '2019-03-02T10:11:12'
 const SAMPLES: Sample[] = [
   {
-    heading: 'Laravel',
-    sample: 'laravel.ndjson',
-    said: [
-      'Reading FILE as NDJSON from Laravel.',
-      '1 row skipped: passwordHash is Argon2, not bcrypt (line 3).',
-      'Imported FILE: 2 added, 0 updated, 0 unchanged, 1 skipped, 0 rejected.',
-    ],
+    ...{ heading: 'Laravel', sample: 'laravel.ndjson', reading: 'NDJSON from Laravel' },
+    skipped: ['passwordHash is Argon2, not bcrypt (line 3)'],
     users: [
       { name: 'Anna Öz', is_active: true, created_at: `${CREATED}.000Z` },
       { name: 'Gone', is_active: false },
     ],
   },
   {
-    heading: 'Devise',
-    sample: 'devise.csv',
-    said: [
-      'Reading FILE as CSV from Devise with commas.',
-      'Imported FILE: 2 added, 0 updated, 0 unchanged, 0 skipped, 0 rejected.',
-    ],
+    ...{ heading: 'Devise', sample: 'devise.csv', reading: 'CSV from Devise with commas' },
     users: [
       { name: 'anna', is_active: true, created_at: `${CREATED}.123Z` },
       { name: 'new', is_active: false },
     ],
   },
   {
-    heading: 'Supabase',
-    sample: 'supabase.csv',
-    said: [
-      'Reading FILE as CSV from Supabase with commas.',
-      '1 row skipped: passwordHash is missing (line 3).',
-      'Imported FILE: 2 added, 0 updated, 0 unchanged, 1 skipped, 0 rejected.',
-    ],
+    ...{ heading: 'Supabase', sample: 'supabase.csv', reading: 'CSV from Supabase with commas' },
+    skipped: ['passwordHash is missing (line 3)'],
     users: [
       {
-        id: '5f0c6a52-8d3c-4d3e-9a51-6d2f7a4d1b11',
-        name: 'Anna, Öz',
+        ...{ id: '5f0c6a52-8d3c-4d3e-9a51-6d2f7a4d1b11', name: 'Anna, Öz', locked_until: null },
         created_at: `${CREATED}.123Z`,
-        locked_until: null,
       },
       { name: 'banned', locked_until: '2099-01-01T00:00:00.000Z' },
     ],
   },
   {
-    heading: 'Auth0',
-    sample: 'auth0.ndjson',
-    said: [
-      'Reading FILE as NDJSON from Auth0.',
-      'Imported FILE: 2 added, 0 updated, 0 unchanged, 0 skipped, 0 rejected.',
-    ],
+    ...{ heading: 'Auth0', sample: 'auth0.ndjson', reading: 'NDJSON from Auth0' },
     users: [{ name: 'anna' }, { name: 'bob' }],
   },
   {
-    heading: 'Keycloak',
-    sample: 'keycloak.json',
-    said: [
-      'Reading FILE as JSON from Keycloak.',
-      '1 row skipped: passwordHash is PBKDF2, not bcrypt (user 2).',
-      '1 row skipped: passwordHash is Argon2, not bcrypt (user 3).',
-      'Imported FILE: 1 added, 0 updated, 0 unchanged, 2 skipped, 0 rejected.',
+    ...{ heading: 'Keycloak', sample: 'keycloak.json', reading: 'JSON from Keycloak' },
+    skipped: [
+      'passwordHash is PBKDF2, not bcrypt (user 2)',
+      'passwordHash is Argon2, not bcrypt (user 3)',
     ],
     users: [
       {
-        id: '5f0c6a52-8d3c-4d3e-9a51-6d2f7a4d1b21',
-        name: 'Anna Öz',
+        ...{ id: '5f0c6a52-8d3c-4d3e-9a51-6d2f7a4d1b21', name: 'Anna Öz' },
         created_at: `${CREATED}.123Z`,
       },
     ],
   },
   {
-    heading: 'Spreadsheets',
-    sample: 'excel.csv',
-    said: [
-      'Reading FILE as CSV with semicolons in latin1.',
-      'Imported FILE: 1 added, 0 updated, 0 unchanged, 0 skipped, 0 rejected.',
-    ],
+    ...{ heading: 'Spreadsheets', sample: 'excel.csv', reading: 'CSV with semicolons in latin1' },
     users: [{ name: 'Anna Öz', created_at: `${CREATED}.000Z` }],
   },
 ]
 
 describe('the recipe of docs/migrating.md, from the export to the first login', () => {
-  for (const { heading, sample, said, users } of SAMPLES) {
+  for (const { heading, sample, reading, skipped = [], users } of SAMPLES) {
     test(heading, async () => {
       const domain = `${heading.toLowerCase()}.example.com`
       const printed = recipe(heading, 'sh', 0, DOCUMENT_ON_MIGRATING)
@@ -141,35 +104,37 @@ describe('the recipe of docs/migrating.md, from the export to the first login', 
       const filled = content.replaceAll('HASH', HASH).replaceAll('example.com', domain)
       await writeFile(join(cli.folder, file), filled, 'latin1')
 
-      const saidBy = async (command: string) => {
+      /** Fails unless it says this; the columns that are not taken are not compared. */
+      const imports = async (command: string, outcome: string) => {
         const { code, stderr } = await cli.run(parseLine(command).args)
         assert.equal(code, 0, stderr)
         const lines = stderr.trimEnd().split('\n')
-        return lines.map(line => (line.startsWith('{') ? String(JSON.parse(line).msg) : line))
-      }
-      const expected = said.map(line => line.replace('FILE', file))
-      const withoutColumns = (lines: string[]) =>
-        lines
+        const said = lines
+          .map(line => (line.startsWith('{') ? String(JSON.parse(line).msg) : line))
           .map(line => line.replace(/ into (SQLite|PostgreSQL) .*/, '.'))
           .filter(line => !line.startsWith('These columns are not taken: '))
-      const tried = await saidBy(`${real} --dry-run`)
-      assert.deepEqual(await usersAt(domain), [])
-      assert.deepEqual(
-        withoutColumns(tried).map(line =>
-          line.replace('Nothing was written. An import would give, for', 'Imported'),
-        ),
-        expected,
-      )
-      assert.deepEqual(withoutColumns(await saidBy(real)), expected)
-      const stored = await usersAt(domain)
-      assert.equal(stored.length, users.length)
-      for (const [index, user] of users.entries()) {
-        assert.partialDeepStrictEqual({ ...stored[index] }, user)
+        const counted = `${users.length} added, 0 updated, 0 unchanged, ${skipped.length} skipped`
+        assert.deepEqual(said, [
+          `Reading ${file} as ${reading}.`,
+          ...skipped.map(reason => `1 row skipped: ${reason}.`),
+          `${outcome} ${file}: ${counted}, 0 rejected.`,
+        ])
       }
+      const trial = 'Nothing was written. An import would give, for'
+      await imports(`${real} --dry-run`, trial)
+      assert.deepEqual(await usersAt(domain), [])
+      await imports(real, 'Imported')
+      await assertStored(domain, users)
       assert.equal((await service.login(`anna@${domain}`, PASSWORD)).status, 200)
     })
   }
 })
+
+async function assertStored(domain: string, users: Record<string, unknown>[]): Promise<void> {
+  const stored = await usersAt(domain)
+  assert.equal(stored.length, users.length)
+  for (const [i, user] of users.entries()) assert.partialDeepStrictEqual({ ...stored[i] }, user)
+}
 
 async function importText(name: string, content: string | Buffer, ...options: string[]) {
   await writeFile(join(cli.folder, name), content)
@@ -193,9 +158,10 @@ test('a hash is never hashed, and the option that helps is named', async () => {
   const mixed = `${heading}${plain.join('')}${row}${others}`
   const { code, stderr } = await importText('h.csv', mixed, '--hash-passwords')
   assert.equal(code, 1)
-  assert.match(stderr, /1 row rejected: password seems to be a hash \(bcrypt\): .*\(line 6\)/)
-  assert.match(stderr, /1 row rejected: password seems to be a hash \(PBKDF2\): .*\(line 7\)/)
-  assert.match(stderr, /1 row rejected: password seems to be a hash \(a digest .*\(line 8\)/)
+  for (const [i, kind] of ['bcrypt', 'PBKDF2', 'a digest .*'].entries()) {
+    const said = `1 row rejected: password seems to be a hash \\(${kind}\\): .*\\(line ${6 + i}\\)`
+    assert.match(stderr, new RegExp(said))
+  }
   const mapped = await importText('h.csv', heading + row, '--map', 'password=passwordHash')
   assert.equal(mapped.code, 0, mapped.stderr)
   assert.equal((await service.login('a@hash.example.com', PASSWORD)).status, 200)
@@ -207,9 +173,10 @@ test('a column of digests is not taken for passwords, and users get temporary on
   const rows = [PASSWORD, ...digests].map((password, i) => ({
     ...{ email: `u${i}@${domain}`, name: 'U', password },
   }))
+  const ndjson = rows.map(row => JSON.stringify(row))
   for (const content of [
     `email,name,password\n${rows.map(row => Object.values(row).join()).join('\n')}\n`,
-    rows.map(row => JSON.stringify(row)).join('\n'),
+    ndjson.join('\n'),
     JSON.stringify(rows),
   ]) {
     for (const options of [[], ['--hash-passwords']]) {
@@ -222,12 +189,8 @@ test('a column of digests is not taken for passwords, and users get temporary on
     }
   }
   assert.deepEqual(await usersAt(domain), [])
-  const content = rows
-    .slice(1)
-    .map(row => JSON.stringify(row))
-    .join('\n')
   const options = ['--map', 'password=passwordHash', '--without-passwords', 'temporary']
-  const { code, stderr } = await importText('t.ndjson', content, ...options)
+  const { code, stderr } = await importText('t.ndjson', ndjson.slice(1).join('\n'), ...options)
   assert.equal(code, 0, stderr)
   assert.match(stderr, /3 users got a temporary password/)
 })
@@ -338,12 +301,6 @@ a@D,A,HASH,TRUE,NULL,2019-03-02 10:11:12\nb@D,B,HASH,False,"NULL",\\N\n`,
     said: /^Reading \S+ as CSV with commas in utf16le into .*\n1 row rejected: it is not valid UTF-16: the file may have been cut off \(line 3\)\./,
     users: [{ name: 'Zoë' }],
   },
-  'Latin-1 is asked for': {
-    content: `${OWN}\na@D,Zoë,HASH\n`,
-    encode: text => Buffer.from(text, 'latin1'),
-    code: 1,
-    said: /it is not valid UTF-8: if the file comes from Excel, add --encoding latin1/,
-  },
   'a replacement character is a character': {
     content: `${OWN}\na@D,Zo\ufffd,HASH\n`,
     users: [{ name: 'Zo\ufffd' }],
@@ -365,11 +322,6 @@ a@D,A,HASH,TRUE,NULL,2019-03-02 10:11:12\nb@D,B,HASH,False,"NULL",\\N\n`,
     said: /1 row rejected: name has 2000000 characters \(line 2\)/,
     users: [{ name: 'B' }],
   },
-  'a quote that is never closed ends the import': {
-    content: `${OWN}\n"a@D,A,HASH\n${`b@D,B,HASH\n`.repeat(200_000)}`,
-    code: 1,
-    said: /^A quote in line 2 is not closed within 1000000 characters/,
-  },
   ...Object.fromEntries(
     ['--map=login=mail', '--map=absent=email', '--delimiter=||'].map(option => [
       ...[option, { content: `${OWN},login\n`, options: [option], code: 2 }],
@@ -386,12 +338,9 @@ describe('a file of another system', () => {
       const ended = await importText('met.csv', encode(filled), ...options)
       assert.equal(ended.code, each.code ?? 0, ended.stderr)
       assert.match(ended.stderr, each.said ?? /./)
-      const stored = await usersAt(domain)
-      assert.equal(stored.length, users.length, ended.stderr)
-      for (const [i, user] of users.entries()) {
-        assert.partialDeepStrictEqual({ ...stored[i] }, user)
-        const isIn = (await service.login(String(stored[i]?.email), PASSWORD)).status === 200
-        assert.equal(isIn, stored[i]?.is_active)
+      await assertStored(domain, users)
+      for (const { email, is_active } of await usersAt(domain)) {
+        assert.equal((await service.login(email, PASSWORD)).status, is_active ? 200 : 401)
       }
     })
   }

@@ -3,10 +3,9 @@ import assert from 'node:assert/strict'
 import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process'
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import type { TestContext } from 'node:test'
 import bcrypt from 'bcrypt'
 import type { EngineName } from '../../src/storage/sql/engine.ts'
-import { createCli, MAIN } from '../support/cli.ts'
+import { MAIN, setUpCli } from '../support/cli.ts'
 import { createMigratedDatabase } from '../support/engines.ts'
 import { until } from '../support/process.ts'
 import { TEST_COST } from '../support/service.ts'
@@ -16,17 +15,12 @@ export const HASH = await bcrypt.hash(PASSWORD, TEST_COST)
 export const HEADING = 'email,name,role,passwordHash'
 export const TEMPORARY = ['--without-passwords', 'temporary']
 
-export async function setUpImports(t: TestContext, engine: EngineName, server?: string) {
-  const database = await createMigratedDatabase(engine, server)
-  const cli = await createCli(database)
-  t.after(async () => {
-    await cli.remove()
-    await database.drop()
-  })
+export async function setUpImports(engine: EngineName = 'sqlite', server?: string) {
+  const cli = await setUpCli(engine, createMigratedDatabase(engine, server))
+  const { rows } = cli.database
   const pathOf = (name: string) => join(cli.folder, name)
   return {
     ...cli,
-    database,
     pathOf,
     /** Writes a file and imports it. */
     async importFile(name: string, content: string | Buffer, ...options: string[]) {
@@ -35,9 +29,8 @@ export async function setUpImports(t: TestContext, engine: EngineName, server?: 
       const events = ended.stderr.split('\n').filter(line => !/^($|\{|Reading )/.test(line))
       return { code: ended.code, counts: JSON.parse(ended.stdout || 'null'), said: events }
     },
-    users: () => database.rows('select * from users order by email'),
-    events: async () =>
-      Number((await database.rows('select count(*) as n from audit_events'))[0]?.n),
+    users: () => rows('select * from users order by email'),
+    events: async () => Number((await rows('select count(*) as n from audit_events'))[0]?.n),
     spawnImport: (...args: string[]) =>
       spawn(process.execPath, [MAIN, 'users', 'import', ...args], {
         cwd: cli.folder,
@@ -51,7 +44,7 @@ export async function setUpImports(t: TestContext, engine: EngineName, server?: 
       })
       await until(async () => {
         if (stderr.readableEnded) throw new Error(`the import ended: ${said}`)
-        return Number((await database.rows('select count(*) as n from users'))[0]?.n) > 0
+        return Number((await rows('select count(*) as n from users'))[0]?.n) > 0
       })
       return { said: () => said }
     },
@@ -61,20 +54,22 @@ export async function setUpImports(t: TestContext, engine: EngineName, server?: 
 export const counts = (added: number, updated: number, unchanged: number, rejected: number) => ({
   ...{ added, updated, unchanged, skipped: 0, rejected },
 })
-export const csvOf = (rows: number) =>
-  Array.from({ length: rows }, (_, i) => `user${i}@example.org,User ${i},user,${HASH}\n`)
 
-/** Users without passwords, not in the order of their emails. */
+/** A file of users with hashes. */
+export const csvOf = (users: number) =>
+  linesOf(HEADING, users, i => `user${i}@example.org,User ${i},user,${HASH}`)
+
+/** A file of users without passwords, not in the order of their emails. */
 export const rowsOf = (users: number) =>
-  ['email,name', ...Array.from({ length: users }, (_, i) => `u${(i * 7) % users}@example.org,U`)]
-    .map(line => `${line}\n`)
-    .join('')
+  linesOf('email,name', users, i => `u${(i * 7) % users}@example.org,U`)
 
-type Imports = Awaited<ReturnType<typeof setUpImports>>
+function linesOf(heading: string, users: number, line: (index: number) => string): string {
+  return [heading, ...Array.from({ length: users }, (_, i) => line(i)), ''].join('\n')
+}
 
 /** The users in a file of temporary passwords. */
-export async function passwordsIn({ pathOf }: Pick<Imports, 'pathOf'>, name: string) {
-  const [heading, ...lines] = (await readFile(pathOf(name), 'utf8')).trimEnd().split('\r\n')
+export async function passwordsIn(file: string) {
+  const [heading, ...lines] = (await readFile(file, 'utf8')).trimEnd().split('\r\n')
   assert.equal(heading, 'email,password')
   return lines
     .map(line => line.split(','))

@@ -8,10 +8,10 @@ import { test } from 'node:test'
 import bcrypt from 'bcrypt'
 import { ENGINES } from '../support/engines.ts'
 import { NO_FSYNC, startPostgres } from '../support/postgres-server.ts'
+import { IS_FULL } from '../support/proof.ts'
 import {
   counts,
   csvOf,
-  HEADING,
   PASSWORD,
   passwordsIn,
   rowsOf,
@@ -19,10 +19,12 @@ import {
   TEMPORARY,
 } from './import-cli.ts'
 
-for (const engine of ENGINES) {
-  for (const signal of ['SIGKILL', 'SIGINT'] as const) {
-    test(`an import with temporary passwords goes on with the same ones after ${signal}, on ${engine}`, async t => {
-      const cli = await setUpImports(t, engine)
+const SIGNALS = ['SIGKILL', 'SIGINT'] as const
+
+for (const [i, engine] of ENGINES.entries()) {
+  for (const signal of IS_FULL ? SIGNALS : SIGNALS.slice(i, i + 1)) {
+    test(`an import with temporary passwords goes on with the same ones after ${signal}, on ${engine}`, async () => {
+      const cli = await setUpImports(engine)
       const many = 600
       const all = rowsOf(many)
       const emails = all.match(/\S+@[^,]+/g) ?? []
@@ -32,7 +34,7 @@ for (const engine of ENGINES) {
       child.kill(signal)
       await once(child, 'close')
       const stored = (await cli.users()).length
-      const first = await passwordsIn(cli, 'stdin.passwords')
+      const first = await passwordsIn(cli.pathOf('stdin.passwords'))
       assert.ok(stored > 0 && stored < many && first.length === many)
 
       const ended = await cli.run(['users', 'import', '-', '--json', ...TEMPORARY], all)
@@ -41,15 +43,15 @@ for (const engine of ENGINES) {
         ...counts(many - stored, 0, stored, 0),
         temporary: many - stored,
       })
-      const last = await passwordsIn(cli, 'stdin.passwords')
+      const last = await passwordsIn(cli.pathOf('stdin.passwords'))
       assert.deepEqual(last, first)
       assert.deepEqual(
         last.map(({ email }) => email),
         emails,
       )
-      const users = await cli.users()
+      const users = new Map((await cli.users()).map(user => [user.email, user]))
       for (const { email, password } of last) {
-        const user = users.find(each => each.email === email)
+        const user = users.get(email)
         assert.ok(await bcrypt.compare(password, String(user?.password_hash)), email)
         assert.ok(user?.temporary_until, email)
       }
@@ -58,12 +60,12 @@ for (const engine of ENGINES) {
   }
 }
 
-test('a database that goes away ends an import of 60,000 users, and the next run continues', async t => {
+test('a database that goes away ends an import of 30,000 users, and the next run continues', async t => {
   const server = await startPostgres(NO_FSYNC)
-  const cli = await setUpImports(t, 'postgres', server.url)
+  const cli = await setUpImports('postgres', server.url)
   t.after(() => server.stop())
-  const rows = 60_000
-  await writeFile(cli.pathOf('u.csv'), [`${HEADING}\n`, ...csvOf(rows)].join(''))
+  const rows = 30_000
+  await writeFile(cli.pathOf('u.csv'), csvOf(rows))
   const child = cli.spawnImport('u.csv')
   const { said } = await cli.hasStored(child)
   await server.end('SIGKILL')
@@ -80,8 +82,8 @@ test('a database that goes away ends an import of 60,000 users, and the next run
   assert.deepEqual(JSON.parse(ended.stdout), counts(rows - stored, 0, stored, 0))
 })
 
-test('SIGINT ends an import; what was stored stays', async t => {
-  const cli = await setUpImports(t, 'sqlite')
+test('SIGINT ends an import; what was stored stays', async () => {
+  const cli = await setUpImports()
   // So many that it is interrupted while it hashes.
   const rows = Array.from({ length: 2_000 }, (_, i) => {
     const user = { email: `e${i}@example.org`, name: 'Ann', password: PASSWORD }
@@ -104,11 +106,11 @@ test('SIGINT ends an import; what was stored stays', async t => {
   )
 })
 
-test('a named pipe can be imported', async t => {
-  const cli = await setUpImports(t, 'sqlite')
+test('a named pipe can be imported', async () => {
+  const cli = await setUpImports()
   const pipe = cli.pathOf('pipe.csv')
   await once(spawn('mkfifo', [pipe]), 'close')
   const child = cli.spawnImport('pipe.csv', '--json')
-  await writeFile(pipe, [`${HEADING}\n`, ...csvOf(10)].join(''))
+  await writeFile(pipe, csvOf(10))
   assert.deepEqual(JSON.parse(await text(child.stdout)), counts(10, 0, 0, 0))
 })

@@ -4,6 +4,7 @@ import { chmod, readFile, stat, writeFile } from 'node:fs/promises'
 import { describe, test } from 'node:test'
 import { createCli } from '../support/cli.ts'
 import { ENGINES_BY_RUN } from '../support/engines.ts'
+import { own } from '../support/own.ts'
 import { startTestService } from '../support/service.ts'
 import { counts, HASH, passwordsIn, rowsOf, setUpImports, TEMPORARY } from './import-cli.ts'
 
@@ -22,13 +23,9 @@ ann@example.org,Ann,
 
 for (const engine of ENGINES_BY_RUN) {
   describe(`an import with temporary passwords on ${engine}`, () => {
-    test('writes them in the order of the file, and users log in by setting a new one', async t => {
-      const service = await startTestService(engine)
-      const cli = await createCli(service.database)
-      t.after(async () => {
-        await cli.remove()
-        await service.stop()
-      })
+    test('writes them in the order of the file, and users log in by setting a new one', async () => {
+      const service = await own(startTestService(engine))
+      const cli = await own(createCli(service.database))
       const pathOf = (name: string) => `${cli.folder}/${name}`
       await writeFile(pathOf('u.csv'), MIXED)
       const run = async (...options: string[]) => {
@@ -47,7 +44,7 @@ for (const engine of ENGINES_BY_RUN) {
       assert.deepEqual(done.counted, tried.counted)
       assert.match(done.said, /3 users got a temporary password, in u\.csv\.passwords: hand them/)
       assert.equal((await stat(pathOf('u.csv.passwords'))).mode & 0o777, 0o600)
-      const given = await passwordsIn({ pathOf }, 'u.csv.passwords')
+      const given = await passwordsIn(pathOf('u.csv.passwords'))
       assert.deepEqual(
         given.map(({ email }) => email),
         ['zoe@example.org', 'kim@example.org', 'ann@example.org'],
@@ -76,7 +73,7 @@ for (const engine of ENGINES_BY_RUN) {
       await writeFile(pathOf('u.csv'), `${MIXED.replace(',Zoe,', ',Zora,')}new@example.org,New,\n`)
       const again = await run('--update')
       assert.deepEqual(again.counted, { ...counts(1, 1, 3, 0), temporary: 1 })
-      const both = await passwordsIn({ pathOf }, 'u.csv.passwords')
+      const both = await passwordsIn(pathOf('u.csv.passwords'))
       assert.deepEqual(both.slice(0, -1), given)
       assert.equal(both.at(-1)?.email, 'new@example.org')
       assert.equal((await service.login('zoe@example.org', NEW_PASSWORD)).status, 200)
@@ -84,8 +81,8 @@ for (const engine of ENGINES_BY_RUN) {
   })
 }
 
-test('temporary passwords are not written to a file of others, or beside other content', async t => {
-  const cli = await setUpImports(t, 'sqlite')
+test('temporary passwords are not written to a file of others, or beside other content', async () => {
+  const cli = await setUpImports()
   await writeFile(cli.pathOf('u.csv.passwords'), 'email,password\r\n', { mode: 0o644 })
   await chmod(cli.pathOf('u.csv.passwords'), 0o644)
   const exposed = await cli.importFile('u.csv', rowsOf(4), ...TEMPORARY)
@@ -98,8 +95,8 @@ test('temporary passwords are not written to a file of others, or beside other c
   assert.deepEqual(await cli.users(), [])
 })
 
-test('--valid is for temporary passwords, and has limits', async t => {
-  const cli = await setUpImports(t, 'sqlite')
+test('--valid is for temporary passwords, and has limits', async () => {
+  const cli = await setUpImports()
   const alone = await cli.importFile('u.csv', rowsOf(4), '--valid', '2h')
   assert.match(alone.said.join(), /--valid is for temporary passwords: add --without-passwords/)
   const long = await cli.importFile('u.csv', rowsOf(4), ...TEMPORARY, '--valid', '31d')

@@ -2,8 +2,10 @@
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { describe, test } from 'node:test'
-import type { ImportedUser } from '../../src/domain/import.ts'
+import type { ImportedUser, ImportOptions } from '../../src/domain/import.ts'
+import type { Store } from '../../src/domain/store.ts'
 import { ENGINES, openPatientStore, openTestStore } from '../support/engines.ts'
+import { inParallel } from '../support/own.ts'
 import { byEmail, changeAt, makeScopes, openFor } from './fixtures.ts'
 
 const ADD = { mayUpdate: false, isDryRun: false }
@@ -34,6 +36,12 @@ for (const engine of ENGINES) {
     const actionsOf = async (email: string) =>
       (await eventsOf(email)).map(({ action }) => action).toReversed()
     const find = (email: string) => store.users.findByEmail(email)
+    /** The outcome of one user. */
+    const run = async (user: ImportedUser, options = UPDATE, by = change) => {
+      const [outcome, ...others] = await store.imports.run([user], options, by)
+      assert.deepEqual(others, [])
+      return outcome
+    }
 
     test('a new user has the values of the file, or the default values', async () => {
       const bare = imported()
@@ -58,20 +66,18 @@ for (const engine of ENGINES) {
         temporaryUntil: null,
       })
       const [event] = await eventsOf(full.email)
-      assert.equal(event?.action, 'user.imported')
-      assert.deepEqual(event?.after, {
-        ...{ name: 'Name', role: 'admin', isActive: false, lockedUntil: later.toISOString() },
-      })
-      assert.equal(event?.targetId, full.id)
+      assert.deepEqual([event?.action, event?.targetId], ['user.imported', full.id])
+      const after = { name: 'Name', role: 'admin', isActive: false }
+      assert.deepEqual(event?.after, { ...after, lockedUntil: later.toISOString() })
     })
 
     test('a repeated import changes nothing and records nothing', async () => {
       const user = imported({ role: 'a role' })
-      await store.imports.run([user], ADD, change)
+      await run(user, ADD)
       const stored = await find(user.email)
       for (const options of [ADD, UPDATE]) {
         const again = { ...user, id: randomUUID() }
-        assert.deepEqual(await store.imports.run([again], options, changeAt(later)), ['unchanged'])
+        assert.equal(await run(again, options, changeAt(later)), 'unchanged')
       }
       assert.deepEqual(await find(user.email), stored)
       assert.deepEqual(await actionsOf(user.email), ['user.imported'])
@@ -79,28 +85,22 @@ for (const engine of ENGINES) {
 
     test('an existing user is changed only if it may be, and keeps what the file does not say', async () => {
       const user = imported({ role: 'old', lockedUntil: later, isActive: false })
-      await store.imports.run([user], ADD, change)
+      await run(user, ADD)
+      const before = await find(user.email)
       const changed = imported({ email: user.email, name: 'Other' })
-      assert.deepEqual(await store.imports.run([changed], ADD, change), ['unchanged'])
-      assert.equal((await find(user.email))?.name, 'Name')
-      assert.deepEqual(await store.imports.run([changed], UPDATE, change), ['updated'])
-      assert.deepEqual(await find(user.email), {
-        ...(await find(user.email)),
-        ...{ id: user.id, name: 'Other', role: 'old', isActive: false, lockedUntil: later },
-      })
+      assert.equal(await run(changed, ADD), 'unchanged')
+      assert.deepEqual(await find(user.email), before)
+      assert.equal(await run(changed), 'updated')
+      assert.deepEqual(await find(user.email), { ...before, name: 'Other' })
       assert.deepEqual(await actionsOf(user.email), ['user.imported', 'user.changed'])
-      const unlocked = { ...changed, isActive: true, lockedUntil: null, role: 'new' }
-      assert.deepEqual(await store.imports.run([unlocked], UPDATE, change), ['updated'])
-      const { role, isActive, lockedUntil, lockedBy } = (await find(user.email)) ?? {}
-      assert.deepEqual(
-        { role, isActive, lockedUntil, lockedBy },
-        { role: 'new', isActive: true, lockedUntil: null, lockedBy: null },
-      )
+      const unlocked = { isActive: true, lockedUntil: null, role: 'new' }
+      assert.equal(await run({ ...changed, ...unlocked }), 'updated')
+      assert.partialDeepStrictEqual(await find(user.email), { ...unlocked, lockedBy: null })
     })
 
     test('a changed hash, a lock and a deactivation end all sessions; a changed name ends none', async () => {
       const user = imported()
-      await store.imports.run([user], ADD, change)
+      await run(user, ADD)
       const cases: [Partial<ImportedUser>, number][] = [
         [{ name: 'Other' }, 1],
         [{ passwordHash: 'another hash' }, 0],
@@ -112,9 +112,7 @@ for (const engine of ENGINES) {
         await byEmail(store).unlock(user.email, change)
         const { passwordHash = '' } = (await find(user.email)) ?? {}
         assert.equal(await openFor(store, { id: user.id, passwordHash }, makeScopes(), start), true)
-        assert.deepEqual(await store.imports.run([{ ...user, ...more }], UPDATE, change), [
-          'updated',
-        ])
+        assert.equal(await run({ ...user, ...more }), 'updated')
         assert.equal(await store.sessions.countLive(user.id, start), live, JSON.stringify(more))
         await byEmail(store).endSessions(user.email, change)
       }
@@ -122,40 +120,34 @@ for (const engine of ENGINES) {
 
     test('a changed hash removes the devices', async () => {
       const user = imported()
-      await store.imports.run([user], ADD, change)
+      await run(user, ADD)
       await database.rows(`insert into devices (id, user_id, token, last_used_at, expires_at, user_agent)
         values ('${randomUUID()}', '${user.id}', '${'d'.repeat(64)}', '2030-01-01T00:00:00.000Z',
           '2031-01-01T00:00:00.000Z', '')`)
-      await store.imports.run([{ ...user, name: 'Other' }], UPDATE, change)
+      await run({ ...user, name: 'Other' })
       assert.equal((await store.devices.list(user.id, start)).length, 1)
-      await store.imports.run([{ ...user, passwordHash: 'new' }], UPDATE, change)
+      await run({ ...user, passwordHash: 'new' })
       assert.equal((await store.devices.list(user.id, start)).length, 0)
-      assert.equal(
-        (await actionsOf(user.email)).filter(action => action === 'password.set').length,
-        1,
-      )
+      const actions = await actionsOf(user.email)
+      assert.equal(actions.filter(action => action === 'password.set').length, 1)
     })
 
     test('a hash that a login has replaced by one of another cost counts as the same', async () => {
       const user = imported()
-      await store.imports.run([user], ADD, change)
+      await run(user, ADD)
       await store.users.upgradePasswordHash(user.id, user.passwordHash, 'upgraded', start)
-      assert.deepEqual(await store.imports.run([user], UPDATE, change), ['unchanged'])
-      assert.deepEqual(await store.imports.run([{ ...user, name: 'Other' }], UPDATE, change), [
-        'updated',
-      ])
+      assert.equal(await run(user), 'unchanged')
+      assert.equal(await run({ ...user, name: 'Other' }), 'updated')
       assert.equal((await find(user.email))?.passwordHash, 'upgraded')
     })
 
     test('a lock by the throttle stays', async () => {
       const user = imported({ lockedUntil: null })
-      await store.imports.run([user], ADD, change)
+      await run(user, ADD)
       await database.rows(`update users set locked_until = '2030-06-01T00:00:00.000Z',
         locked_by = 'throttle' where id = '${user.id}'`)
-      assert.deepEqual(await store.imports.run([user], UPDATE, change), ['unchanged'])
-      assert.deepEqual(await store.imports.run([{ ...user, name: 'Other' }], UPDATE, change), [
-        'updated',
-      ])
+      assert.equal(await run(user), 'unchanged')
+      assert.equal(await run({ ...user, name: 'Other' }), 'updated')
       assert.equal((await find(user.email))?.lockedBy, 'throttle')
     })
 
@@ -166,47 +158,33 @@ for (const engine of ENGINES) {
       const other = imported({ email: first.email, isIdGiven: true, name: 'Other' })
       const swapped = { ...second, id: first.id, isIdGiven: true }
       for (const options of [ADD, UPDATE, TRIAL]) {
-        assert.deepEqual(await store.imports.run([taken, other, swapped], options, change), [
-          ...['other-id', 'other-id', 'other-id'],
-        ])
+        const outcomes = await store.imports.run([taken, other, swapped], options, change)
+        assert.deepEqual(outcomes, Array(3).fill('other-id'))
       }
-      const same = { ...first, isIdGiven: true }
-      assert.deepEqual(await store.imports.run([same], ADD, change), ['unchanged'])
+      assert.equal(await run({ ...first, isIdGiven: true }, ADD), 'unchanged')
       assert.equal(await find(taken.email), null)
     })
 
     test('of parallel imports each user is added by one, also while users are deleted', async () => {
       const emails = Array.from({ length: 300 }, (_, i) => `parallel${i}@example.com`).sort()
-      const others = await Promise.all(
-        Array.from({ length: 3 }, () => openPatientStore(database.config)),
-      )
+      const others = await inParallel(3, () => openPatientStore(database.config))
+      const runIn = ({ imports }: Store, options: ImportOptions) =>
+        imports.run(
+          emails.map(email => imported({ email })),
+          options,
+          change,
+        )
       const runs = await Promise.all(
-        [store, ...others].flatMap(each =>
-          [UPDATE, ADD].map(async options => {
-            const users = emails.map(email => imported({ email }))
-            return each.imports.run(users, options, change)
-          }),
-        ),
+        [store, ...others].flatMap(each => [UPDATE, ADD].map(options => runIn(each, options))),
       )
-      const outcomes = runs.flat()
-      assert.equal(outcomes.filter(outcome => outcome === 'added').length, emails.length)
-      assert.equal(outcomes.filter(outcome => outcome === 'unchanged').length, 7 * emails.length)
+      const countOf = (kind: string) => runs.flat().filter(outcome => outcome === kind).length
+      assert.equal(countOf('added'), emails.length)
+      assert.equal(countOf('unchanged'), 7 * emails.length)
       const deleteSome = async () => {
         for (const email of emails.slice(0, 50)) await byEmail(store).delete(email, change)
       }
-      const again = others.map(each =>
-        each.imports.run(
-          emails.map(email => imported({ email })),
-          UPDATE,
-          change,
-        ),
-      )
-      await Promise.all([deleteSome(), ...again])
-      await store.imports.run(
-        emails.map(email => imported({ email })),
-        ADD,
-        change,
-      )
+      await Promise.all([deleteSome(), ...others.map(each => runIn(each, UPDATE))])
+      await runIn(store, ADD)
       const [count] = await database.rows(
         `select count(*) as n from users where email like 'parallel%'`,
       )
@@ -235,22 +213,16 @@ for (const engine of ENGINES) {
     })
 
     test('the end of a temporary password comes with its hash, and stays with it', async () => {
-      const options = { mayUpdate: true, isDryRun: false }
       const user = imported({ temporaryUntil: later })
-      const run = (more: Partial<ImportedUser>) =>
-        store.imports.run([{ ...user, ...more }], options, change)
-      const stored = async () => (await store.users.findByEmail(user.email))?.temporaryUntil
-      assert.deepEqual(await run({}), ['added'])
-      assert.deepEqual(await stored(), later)
-      assert.deepEqual(await run({ temporaryUntil: null }), ['unchanged'])
-      assert.deepEqual(await run({ passwordHash: 'another hash', temporaryUntil: null }), [
-        'updated',
-      ])
-      assert.equal(await stored(), null)
-      assert.deepEqual(await run({ passwordHash: 'a third hash', temporaryUntil: later }), [
-        'updated',
-      ])
-      assert.deepEqual(await stored(), later)
+      for (const [more, outcome, stored] of [
+        [{}, 'added', later],
+        [{ temporaryUntil: null }, 'unchanged', later],
+        [{ passwordHash: 'another hash', temporaryUntil: null }, 'updated', null],
+        [{ passwordHash: 'a third hash' }, 'updated', later],
+      ] as const) {
+        assert.equal(await run({ ...user, ...more }), outcome)
+        assert.deepEqual((await find(user.email))?.temporaryUntil, stored)
+      }
     })
   })
 }

@@ -90,11 +90,8 @@ for (const engine of ENGINES) {
         ['search.example\nzoë', []],
       ] as const) {
         const found = await emailsOf({ search })
-        const names = found
-          .filter(email => email.endsWith('@search.example'))
-          .map(email => email.slice(0, email.indexOf('@')))
+        const names = found.map(email => email.replace('@search.example', ''))
         assert.deepEqual(names.toSorted(), expected, search)
-        if (expected.length === 0) assert.deepEqual(found, [], search)
       }
     })
 
@@ -105,24 +102,17 @@ for (const engine of ENGINES) {
         isActive: i % 4 !== 0,
       }))
       await insert(users)
+      const odd = users.filter(({ role }) => role === 'odd role')
+      const activeFrom10 = odd.filter(({ isActive, email }) => isActive && email[1] === '1')
       for (const [filter, expected] of [
-        [{ role: 'odd role' }, users.filter(user => user.role === 'odd role')],
-        [
-          { role: 'odd role', state: 'inactive' },
-          users.filter(user => user.role === 'odd role' && !user.isActive),
-        ],
-        [
-          { role: 'odd role', state: 'active', search: 'U1' },
-          users.filter(user => user.role === 'odd role' && user.isActive && user.email[1] === '1'),
-        ],
+        [{ role: 'odd role' }, odd],
+        [{ role: 'odd role', state: 'inactive' }, odd.filter(({ isActive }) => !isActive)],
+        [{ role: 'odd role', state: 'active', search: 'U1' }, activeFrom10],
         [{ role: 'no such role' }, []],
       ] as const) {
+        const emails = expected.map(({ email }) => email)
         for (const limit of [1, 2, 3, 8, 9, 1_000]) {
-          const found = await emailsOf(filter, limit)
-          assert.deepEqual(
-            found,
-            expected.map(({ email }) => email),
-          )
+          assert.deepEqual(await emailsOf(filter, limit), emails)
         }
       }
       const { pages } = await list({ role: 'odd role' }, 9)

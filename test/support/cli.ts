@@ -1,5 +1,4 @@
 // The commands of an administrator, and transcripts of their output.
-import assert from 'node:assert/strict'
 import { type ChildProcess, fork, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { rm } from 'node:fs/promises'
@@ -10,9 +9,9 @@ import { after } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { describeDatabase } from '../../src/storage/open-store.ts'
 import type { EngineName } from '../../src/storage/sql/engine.ts'
-import { writeCertificate } from './certificates.ts'
 import type { Ended, HostedCommand } from './cli-host.ts'
 import { createMigratedDatabase, type TestDatabase } from './engines.ts'
+import { own } from './own.ts'
 import { TEST_COST } from './service.ts'
 import { makeTemporaryFolder } from './temporary-folder.ts'
 
@@ -80,21 +79,14 @@ export async function createCli({ config }: TestDatabase): Promise<Cli> {
   }
 }
 
-/**
- * Commands on a new database, by default with all tables; both are removed after the given test, or after the calling
- * suite.
- */
+/** Commands on a new database, by default with all tables; both are removed after the calling test or suite. */
 export async function setUpCli(
   engine: EngineName = 'sqlite',
-  owner: { after: (remove: () => Promise<void>) => void } = { after },
-  createDatabase: (engine: EngineName) => Promise<TestDatabase> = createMigratedDatabase,
+  creating: Promise<TestDatabase> = createMigratedDatabase(engine),
 ): Promise<Cli & { database: TestDatabase }> {
-  const database = await createDatabase(engine)
-  const cli = await createCli(database)
-  owner.after(async () => {
-    await cli.remove()
-    await database.drop()
-  })
+  const database = await creating
+  const cli = await own(createCli(database))
+  after(database.drop)
   return { ...cli, database }
 }
 
@@ -207,22 +199,4 @@ function toLines({ code, stdout, stderr }: Ended, masks: Masks): string[] {
 function toEvent(line: string): string {
   const { event, msg }: { event: string; msg: string } = JSON.parse(line)
   return `${event}: ${msg}`
-}
-
-/** What production demands besides the keys, and a certificate or a proxy. */
-export const PRODUCTION = {
-  NODE_ENV: 'production',
-  BCRYPT_COST: '10',
-  JWT_ISSUER: 'https://login.example.org',
-}
-
-/** An environment in which the doctor finds nothing unsafe. Creates the key file. */
-export async function productionEnv(cli: Cli): Promise<Record<string, string>> {
-  const env = {
-    ...PRODUCTION,
-    SIGNING_KEYS_FILE: join(cli.folder, 'keys.json'),
-    ...(await writeCertificate(cli.folder, 'valid', { name: 'login.example.org' })),
-  }
-  assert.equal((await cli.run(['keys', 'rotate'], '', env)).code, 0)
-  return env
 }

@@ -1,7 +1,6 @@
 // Transcripts of commands: arguments, stdout, stderr and exit code, in test/admin/transcripts/.
 import assert from 'node:assert/strict'
 import { readFile } from 'node:fs/promises'
-import type { TestContext } from 'node:test'
 import type { EngineName } from '../../src/storage/sql/engine.ts'
 import { setUpCli } from './cli.ts'
 import { createTestDatabase } from './engines.ts'
@@ -12,21 +11,18 @@ export const ON_BOTH = ['users', 'sessions', 'not-found', 'database', 'doctor', 
 export const ON_ONE = ['emails', 'passwords', 'wrong-use', 'keys', 'admin-tokens', 'faults']
 
 /** Commands on a database without tables. */
-export function setUpEmptyCli(t: TestContext, engine: EngineName) {
-  return setUpCli(engine, t, createTestDatabase)
+export function setUpEmptyCli(engine: EngineName = 'sqlite') {
+  return setUpCli(engine, createTestDatabase(engine))
 }
 
 /** Fails unless every command prints what the transcript says. */
 export async function assertTranscript(
-  t: TestContext,
   engine: EngineName,
   name: string,
   way: 'run' | 'runProcess' = 'run',
 ): Promise<void> {
-  const cli = await setUpEmptyCli(t, engine)
-  const transcript = await readFile(
-    new URL(`../admin/transcripts/${name}.txt`, import.meta.url),
-    'utf8',
-  )
+  const cli = await setUpEmptyCli(engine)
+  const file = new URL(`../admin/transcripts/${name}.txt`, import.meta.url)
+  const transcript = await readFile(file, 'utf8')
   assert.equal(await cli.replay(transcript, cli[way]), transcript)
 }

@@ -1,6 +1,7 @@
 // A browser without scripts: it keeps cookies, follows redirects, and sends the forms of pages.
 import assert from 'node:assert/strict'
 import type { OutgoingHttpHeaders } from 'node:http'
+import { changeAt } from '../storage/fixtures.ts'
 import { type Answer, PASSWORD, type TestService } from './service.ts'
 
 /** What a browser sends with a page that its user opens. */
@@ -91,4 +92,11 @@ export const noticeIn = (page: Answer) => textIn(page, 'notice')
 export function refreshIn({ text }: Answer): string | undefined {
   const [, address] = /http-equiv="refresh" content="0;url=([^"]*)"/.exec(text) ?? []
   return address === undefined ? undefined : unescaped(address)
+}
+
+/** The user's password stays the same, but is now temporary. */
+export async function makeTemporary({ store, now }: TestService, email: string): Promise<void> {
+  const { id = '', passwordHash = '' } = (await store.users.findByEmail(email)) ?? {}
+  const until = new Date(now().getTime() + 3_600_000)
+  await store.users.setPassword(id, passwordHash, changeAt(now()), until)
 }

@@ -18,6 +18,7 @@ const ISOLATING = {
 }
 const NO_PAGE = "default-src 'none'; frame-ancestors 'none'"
 const APP = 'https://app.example.com'
+const FIRST_VISIT_MAX_BYTES = 30_000
 
 const get = (service: TestService, path: string, headers: OutgoingHttpHeaders = {}) =>
   service.call({ method: 'GET', path, headers })
@@ -150,6 +151,23 @@ describe('the page', async () => {
     }
   })
 
+  async function receiveEncoded(path: string, accepted: string) {
+    const socket = await raw.open()
+    socket.end(`GET ${path} HTTP/1.1\r\nHost: localhost\r\nAccept-Encoding: ${accepted}\r\n\r\n`)
+    const received = await receive(socket)
+    const headEnd = received.indexOf('\r\n\r\n') + 4
+    const head = received.toString('latin1', 0, headEnd).replaceAll('\r', '')
+    return { head, bytes: received.subarray(headEnd), all: received.length }
+  }
+
+  test('the first visit transfers less than 30 KB', async t => {
+    const answers = ['/login', ...assets].map(path => receiveEncoded(path, 'gzip, br'))
+    const sizes = (await Promise.all(answers)).map(({ all }) => all)
+    const bytes = sizes.reduce((sum, size) => sum + size)
+    t.diagnostic(`first visit: ${bytes} bytes in ${sizes.length} answers, headers included`)
+    assert.ok(bytes < FIRST_VISIT_MAX_BYTES, String(bytes))
+  })
+
   test('page files are sent in the encoding that the browser prefers', async () => {
     const decoders = { br: brotliDecompressSync, gzip: gunzipSync, none: (sent: Buffer) => sent }
     for (const [accepted, encoding] of [
@@ -166,16 +184,9 @@ describe('the page', async () => {
       for (const path of ['/docs', '/openapi.json', ...assets]) {
         const plain = await get(service, path, { 'Accept-Encoding': 'identity' })
         assert.match(String(plain.headers.vary), /Accept-Encoding/)
-        const socket = await raw.open()
-        socket.end(
-          `GET ${path} HTTP/1.1\r\nHost: localhost\r\nAccept-Encoding: ${accepted}\r\n\r\n`,
-        )
-        const received = await receive(socket)
-        const end = received.indexOf('\r\n\r\n') + 4
-        const head = received.toString('latin1', 0, end)
-        const bytes = received.subarray(end)
-        assert.equal(/^content-encoding: (.*)\r/im.exec(head)?.[1] ?? 'none', encoding, accepted)
-        assert.match(head, new RegExp(`^content-length: ${bytes.length}\r`, 'im'))
+        const { head, bytes } = await receiveEncoded(path, accepted)
+        assert.equal(/^content-encoding: (.*)$/im.exec(head)?.[1] ?? 'none', encoding, accepted)
+        assert.match(head, new RegExp(`^content-length: ${bytes.length}$`, 'im'))
         assert.equal(decoders[encoding](bytes).toString(), plain.text)
       }
     }

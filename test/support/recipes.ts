@@ -1,5 +1,6 @@
 // The code of docs/integrating.md and docs/migrating.md, and a folder in which it and the examples run as printed, except
 // for the addresses.
+import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
@@ -47,11 +48,9 @@ export async function makeRecipeFolder(
   }
   await symlink(packages, join(path, 'node_modules'))
   await writeFile(join(path, 'package.json'), '{"type":"module"}')
-  const trusting = {
-    NODE_EXTRA_CA_CERTS: certFile,
-    CURL_CA_BUNDLE: certFile,
-    SSL_CERT_FILE: certFile,
-  }
+  const trusting = Object.fromEntries(
+    ['NODE_EXTRA_CA_CERTS', 'CURL_CA_BUNDLE', 'SSL_CERT_FILE'].map(name => [name, certFile]),
+  )
   const started: ReturnType<typeof start>[] = []
 
   function start(command: string[], env: Record<string, string>) {
@@ -79,8 +78,7 @@ export async function makeRecipeFolder(
         text(child.stderr),
         once(child, 'exit'),
       ])
-      if (code !== 0)
-        throw new Error(`${command.join(' ')} ended with ${code}:\n${output}${errors}`)
+      assert.equal(code, 0, `${command.join(' ')} ended with ${code}:\n${output}${errors}`)
       return output
     },
     async serve(name, port = 0) {

@@ -26,22 +26,14 @@ export function recipe(heading: string, language: string, n = 0, document = DOCU
   return code
 }
 
-export type RecipeFolder = {
-  path: string
-  write: (name: string, code: string) => Promise<void>
-  /** Runs a command in this folder; throws if it fails. Returns what it prints. */
-  run: (command: string[], env?: Record<string, string>) => Promise<string>
-  /** Starts a script of this folder as a server with the certificate; returns the address that it prints. */
-  serve: (name: string, port?: number) => Promise<string>
-  remove: () => Promise<void>
-}
+export type RecipeFolder = Awaited<ReturnType<typeof makeRecipeFolder>>
 
 /** With the client, the verifier and these packages. Each printed address is replaced by the real one. */
 export async function makeRecipeFolder(
   addresses: Record<string, string>,
   certFile: string,
   packages = join(PROJECT, 'node_modules'),
-): Promise<RecipeFolder> {
+) {
   const path = await makeTemporaryFolder('login-recipe-')
   for (const name of ['login-client.js', 'verifier.js']) {
     await copyFile(join(PROJECT, 'examples', name), join(path, name))
@@ -64,14 +56,15 @@ export async function makeRecipeFolder(
 
   return {
     path,
-    async write(name, code) {
+    async write(name: string, code: string) {
       let placed = code
       for (const [printed, real] of Object.entries(addresses)) {
         placed = placed.replaceAll(printed, real)
       }
       await writeFile(join(path, name), placed)
     },
-    async run(command, env = {}) {
+    /** Runs a command in this folder; throws if it fails. Returns what it prints. */
+    async run(command: string[], env: Record<string, string> = {}) {
       const child = start(command, env)
       const [output, errors, [code]] = await Promise.all([
         text(child.stdout),
@@ -81,7 +74,8 @@ export async function makeRecipeFolder(
       assert.equal(code, 0, `${command.join(' ')} ended with ${code}:\n${output}${errors}`)
       return output
     },
-    async serve(name, port = 0) {
+    /** Starts a script of this folder as a server with the certificate; returns the address that it prints. */
+    async serve(name: string, port = 0) {
       const keyFile = certFile.replace('cert.pem', 'key.pem')
       const env = { CERT_FILE: certFile, KEY_FILE: keyFile, PORT: String(port) }
       const child = start([findMachineNode(), name], env)

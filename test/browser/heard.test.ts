@@ -1,58 +1,47 @@
 // What the screen reader Orca speaks at each step, in Firefox and Chromium.
 import assert from 'node:assert/strict'
-import { after, before, describe, test } from 'node:test'
+import { describe, test } from 'node:test'
 import en from '../../src/page/texts/en.json' with { type: 'json' }
-import { PASSWORD, startTestService, type TestService } from '../support/service.ts'
-import { makeTemporary } from './browser.ts'
-import { type ScreenReader, startScreenReader } from './screen-reader.ts'
-import { type Browser, eventually, startBrowser, type Window } from './webdriver.ts'
+import { own } from '../support/own.ts'
+import { PASSWORD, startTestService } from '../support/service.ts'
+import { makeTemporary } from '../support/visitor.ts'
+import { startScreenReader } from './screen-reader.ts'
+import { eventually, startBrowser } from './webdriver.ts'
 
 const ENTER = '\uE007'
 const TOO_MANY = en.tooManyAttempts.replace('{wait}', '15 minutes')
 
-describe('the page, heard', { concurrency: 1 }, () => {
+describe('the page, heard', async () => {
+  const service = await own(startTestService('sqlite'))
+  const reader = await own(startScreenReader())
   for (const name of ['firefox', 'chromium'] as const) {
-    describe(`in ${name}`, { concurrency: 1 }, () => {
-      let service: TestService
-      let reader: ScreenReader
-      let browser: Browser
-      let window: Window
-      before(async () => {
-        service = await startTestService('sqlite')
-        reader = await startScreenReader()
-        browser = await startBrowser(name, 'en-GB', { screen: reader.env })
-        window = await browser.openWindow()
-        for (const user of ['kate', 'bob']) await service.addUser(`${user}@example.com`)
-      })
-      after(async () => {
-        await browser?.stop()
-        await reader?.stop()
-        await service?.stop()
-      })
+    test(`in ${name}`, async t => {
+      const browser = await own(startBrowser(name, 'en-GB', { screen: reader.env }))
+      const window = await browser.openWindow()
+      const [kate, bob] = [`kate@${name}.example.com`, `bob@${name}.example.com`]
+      for (const email of [kate, bob]) await service.addUser(email)
 
-      /** Takes a step, and waits until these sentences have been spoken. Returns all that were. */
-      async function hears(step: () => Promise<unknown>, ...expected: (string | RegExp)[]) {
+      /** Takes a step, and waits until this sentence has been spoken. Returns all that were. */
+      async function hears(step: () => Promise<unknown>, expected: string | RegExp) {
         const before = reader.spoken().length
         await step()
         return eventually(async () => {
           const spoken = reader.spoken().slice(before)
-          for (const one of expected) {
-            const isSpoken = spoken.some(text =>
-              typeof one === 'string' ? text.includes(one) : one.test(text),
-            )
-            assert.ok(isSpoken, `"${one}" is not among: ${spoken.join(' | ')}`)
-          }
+          const isSpoken = spoken.some(text =>
+            typeof expected === 'string' ? text.includes(expected) : expected.test(text),
+          )
+          assert.ok(isSpoken, `"${expected}" is not among: ${spoken.join(' | ')}`)
           return spoken
         })
       }
 
-      async function logIn(user: string, password = PASSWORD): Promise<void> {
-        await window.type('#email', `${user}@example.com`)
+      async function logIn(email: string, password = PASSWORD): Promise<void> {
+        await window.type('#email', email)
         await window.type('#password', password)
         await window.click('#log-in:enabled')
       }
 
-      test('an untouched form is not called invalid', async () => {
+      await t.test('an untouched form is not called invalid', async () => {
         const spoken = await hears(async () => {
           await window.open(`${service.url}/login`)
           await window.click('#email')
@@ -60,52 +49,55 @@ describe('the page, heard', { concurrency: 1 }, () => {
         assert.ok(!spoken.some(text => text.includes('invalid')), spoken.join(' | '))
       })
 
-      test('an empty form: what to enter', async () => {
+      await t.test('an empty form: what to enter', async () => {
         await hears(() => window.click('#log-in:enabled'), en.emailInvalid)
       })
 
-      test('a wrong password, each time', async () => {
-        await hears(() => logIn('kate', 'not the password'), en.invalidCredentials)
+      await t.test('a wrong password, each time', async () => {
+        await hears(() => logIn(kate, 'not the password'), en.invalidCredentials)
         await window.shows('#notice', en.invalidCredentials)
         // Of a page that equals the one before it, Orca may read no more than the title.
         const again = new RegExp(`${en.invalidCredentials}|^Finished loading Error: ${en.logIn}`)
         await hears(() => window.type('#password', `wrong again${ENTER}`), again)
       })
 
-      test('a login', async () => {
-        await hears(() => logIn('kate'), 'You are logged in.')
+      await t.test('a login', async () => {
+        await hears(() => logIn(kate), 'You are logged in.')
       })
 
-      test('a change of the password: its title, what is wrong, and its success', async () => {
-        await hears(() => window.click('#change-password'), en.changePassword)
-        await window.type('#password', PASSWORD)
-        await hears(() => window.type('#new-password', PASSWORD + ENTER), en.newPasswordUnchanged)
-        await window.type('#password', PASSWORD)
-        await hears(
-          () => window.type('#new-password', `seven green boats${ENTER}`),
-          en.passwordChanged,
-        )
-      })
+      await t.test(
+        'a change of the password: its title, what is wrong, and its success',
+        async () => {
+          await hears(() => window.click('#change-password'), en.changePassword)
+          await window.type('#password', PASSWORD)
+          await hears(() => window.type('#new-password', PASSWORD + ENTER), en.newPasswordUnchanged)
+          await window.type('#password', PASSWORD)
+          await hears(
+            () => window.type('#new-password', `seven green boats${ENTER}`),
+            en.passwordChanged,
+          )
+        },
+      )
 
-      test('a session that the user has ended', async () => {
-        await service.login('kate@example.com', 'seven green boats')
+      await t.test('a session that the user has ended', async () => {
+        await service.login(kate, 'seven green boats')
         await window.open(`${service.url}/login`)
         await hears(() => window.click('.session button'), en.oneEnded)
       })
 
-      test('a logout', async () => {
+      await t.test('a logout', async () => {
         await hears(() => window.click('#log-out'), en.loggedOut)
       })
 
-      test('a temporary password', async () => {
-        await makeTemporary(service, 'kate@example.com')
-        await hears(() => logIn('kate', 'seven green boats'), en.temporary)
+      await t.test('a temporary password', async () => {
+        await makeTemporary(service, kate)
+        await hears(() => logIn(kate, 'seven green boats'), en.temporary)
       })
 
-      test('the beginning and the end of a wait', async () => {
-        for (let i = 0; i < 5; i++) await service.login('bob@example.com', 'wrong')
+      await t.test('the beginning and the end of a wait', async () => {
+        for (let i = 0; i < 5; i++) await service.login(bob, 'wrong')
         await window.open(`${service.url}/login`)
-        await hears(() => logIn('bob'), TOO_MANY)
+        await hears(() => logIn(bob), TOO_MANY)
         await hears(
           () => window.evaluate('(now => { window.Date.now = () => now() + 900_000 })(Date.now)'),
           en.tryAgainNow,

@@ -21,8 +21,6 @@ def say_all(parts, progress):
 orca.speech.sayAll = say_all
 `
 
-export type ScreenReader = Awaited<ReturnType<typeof startScreenReader>>
-
 export async function startScreenReader() {
   const missing = missingOf(PACKAGES).join(', ')
   assert.equal(missing, '', `missing: ${missing}; "npm run test:browser" installs it`)

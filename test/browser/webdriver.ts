@@ -21,22 +21,17 @@ export function runWithTheTests(command: string[], env: Environment) {
 }
 
 type Environment = Record<string, string>
-/**
- * The language is a tag such as de-DE. The home folder is the browser's own, and is removed with it. On a
- * screen, the browser also tells a screen reader what it shows.
- */
 type Start = {
   port: number
+  /** The browser's own home folder, which is removed with it. */
   home: string
+  /** A tag such as de-DE. */
   language: string
+  /** On a screen, the browser also tells a screen reader what it shows. */
   isOnScreen: boolean
   hasScripts: boolean
 }
-type Program = {
-  commands: string[][]
-  env?: Environment
-  openSession: () => Promise<Send>
-}
+type Program = { commands: string[][]; env?: Environment; openSession: () => Promise<Send> }
 
 const BROWSERS = {
   chromium({ port, language, isOnScreen, hasScripts }: Start): Program {
@@ -118,10 +113,8 @@ export async function startBrowser(
   assert.equal(missing, '', `missing: ${missing}; "npm run test:browser" installs it`)
   const home = await makeTemporaryFolder('login-browser-')
   const port = await freePort()
-  const isOnScreen = screen !== undefined
-  const { commands, env, openSession } = await BROWSERS[name]({
-    ...{ port, home, language, isOnScreen, hasScripts },
-  })
+  const start = { port, home, language, isOnScreen: screen !== undefined, hasScripts }
+  const { commands, env, openSession } = await BROWSERS[name](start)
   const processes = commands.map(command =>
     runWithTheTests(command, { ...screen, HOME: home, ...env }),
   )
@@ -157,11 +150,7 @@ function createWindow(send: Send) {
     (await send('ExecuteScript', { script: `return ${script}`, args: [] })) as T
 
   /** Waits for an element that is displayed. */
-  const act = (
-    css: string,
-    action: 'ElementClear' | 'ElementClick' | 'ElementSendKeys',
-    parameters = {},
-  ) =>
+  const act = (css: string, action: Parameters<Send>[0], parameters = {}) =>
     eventually(async () => {
       const element = await send('FindElement', { using: 'css selector', value: css })
       const [id] = Object.values(element as Record<string, string>)

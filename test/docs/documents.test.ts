@@ -2,13 +2,13 @@
 import assert from 'node:assert/strict'
 import { existsSync, globSync, readFileSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
-import { after, test } from 'node:test'
+import { test } from 'node:test'
 import { parseEnv } from 'node:util'
 import { ADMIN_ROUTES } from '../../src/admin/api/app.ts'
 import { warnOfUnknown } from '../../src/config/unknown-variables.ts'
 import { OPERATOR_VARIABLES } from '../../src/config/variables.ts'
 import { DOCUMENTS, withTables } from '../../tools/document-tables.ts'
-import { createCli } from '../support/cli.ts'
+import { setUpCli } from '../support/cli.ts'
 import { createTestDatabase } from '../support/engines.ts'
 import { PROJECT } from '../support/process.ts'
 
@@ -27,19 +27,12 @@ test('the tables of the documents are those of the code', () => {
 test('the page of variables begins with those that a production sets', () => {
   const [six] = read('docs/configuration.md').split('## Advanced')
   const names = [...(six ?? '').matchAll(/^\| `(\w+)`/gm)].map(([, name]) => name)
-  assert.deepEqual(
-    names.toSorted(),
-    Object.keys(parseEnv(read('deploy/login-service.env'))).toSorted(),
-  )
+  const set = Object.keys(parseEnv(read('deploy/login-service.env')))
+  assert.deepEqual(names.toSorted(), set.toSorted())
 })
 
-test('"serve --help" explains every variable of an operator', async () => {
-  const database = await createTestDatabase('sqlite')
-  const cli = await createCli(database)
-  after(async () => {
-    await cli.remove()
-    await database.drop()
-  })
+test('"serve --help" explains every variable of an operator', async t => {
+  const cli = await setUpCli('sqlite', t, createTestDatabase)
   const help = (await cli.run(['serve', '--help'])).stdout.replace(/\s+/g, ' ')
   for (const { name, byDefault, sentence } of OPERATOR_VARIABLES) {
     assert.ok(help.includes(`${name} ${sentence.replaceAll('`', '')} [`), name)
@@ -78,7 +71,8 @@ test('every link to a file or a heading of the project leads to it', () => {
 
 /** The anchors of the headings, as GitHub forms them. */
 function anchorsIn(file: string): string[] {
-  return [...read(file).matchAll(/^#+ (.+)$/gm)].map(([, heading = '']) =>
+  const headings = [...read(file).matchAll(/^#+ (.+)$/gm)].map(([, heading = '']) => heading)
+  return headings.map(heading =>
     heading
       .toLowerCase()
       .replace(/[^\p{L}\p{N} _-]/gu, '')

@@ -3,26 +3,24 @@ import assert from 'node:assert/strict'
 import { execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
-import { rm } from 'node:fs/promises'
-import { join, resolve } from 'node:path'
+import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { text } from 'node:stream/consumers'
-import { after, before, beforeEach, describe, test } from 'node:test'
+import { beforeEach, describe, test } from 'node:test'
 import { PUBLIC_FAILURES } from '../../src/http/answer/envelope.ts'
 import { isUuid } from '../../src/system/identifiers.ts'
-import { type AdminService, startAdminService } from '../support/admin-service.ts'
-import { ENGINES } from '../support/engines.ts'
+import { startAdminService } from '../support/admin-service.ts'
 import { fillSessions } from '../support/many-sessions.ts'
 import { findMachineNode } from '../support/old-node.ts'
+import { eventsOf, inParallel, own, ownFolder } from '../support/own.ts'
 import { freePort } from '../support/postgres-server.ts'
-import { until } from '../support/process.ts'
+import { PROJECT, until } from '../support/process.ts'
 import { PASSWORD, startTestService, type TestService } from '../support/service.ts'
-import { makeTemporaryFolder } from '../support/temporary-folder.ts'
 
-const EXAMPLES = resolve(import.meta.dirname, '../../examples')
-const PROJECT = resolve(EXAMPLES, '..')
+const EXAMPLES = join(PROJECT, 'examples')
 const NODE = findMachineNode()
 const NO_ANSWER = 'The login service did not answer'
+const SILENT = 'the feed of ended sessions is silent'
 
 function start(
   service: Pick<TestService, 'dataDir'>,
@@ -47,6 +45,7 @@ async function runScript(
     import { LoginClient, LoginError } from ${JSON.stringify(join(EXAMPLES, 'login-client.js'))}
     import { createVerifier } from ${JSON.stringify(join(EXAMPLES, 'verifier.js'))}
     const url = ${JSON.stringify(service.url)}
+    const issuer = url.replace('127.0.0.1', 'localhost')
     const email = 'kate@example.com', password = ${JSON.stringify(PASSWORD)}
     const client = new LoginClient(url)
     const print = value => process.stdout.write(JSON.stringify(value) + '\\n')
@@ -82,9 +81,8 @@ async function runScript(
     .map(line => JSON.parse(line))
 }
 
-test('the types of the client and the verifier are those of their code', async context => {
-  const folder = await makeTemporaryFolder('login-types-')
-  context.after(() => rm(folder, { recursive: true }))
+test('the types of the client and the verifier are those of their code', async () => {
+  const folder = await ownFolder('login-types-')
   const compiler = join(PROJECT, 'node_modules/typescript/bin/tsc')
   execFileSync(process.execPath, [compiler, '-p', EXAMPLES, '--outDir', folder])
   for (const name of ['login-client.d.ts', 'verifier.d.ts']) {
@@ -100,23 +98,40 @@ test('the client knows every code that the service answers, and no other', () =>
   assert.deepEqual(union.split(' | '), codes)
 })
 
-describe(`the client, on ${NODE}`, () => {
-  let service: TestService
+describe(`the client and the verifier, on ${NODE}`, async () => {
+  const service = await own(startTestService('sqlite', { JWT_ISSUER: '' }))
+  await service.addUser('kate@example.com')
+  await service.addUser('ann@example.com')
   let linesBefore = 0
-  const events = () =>
-    service
-      .logged()
-      .slice(linesBefore)
-      .map(({ event }) => event)
-  const count = (event: string) => events().filter(logged => logged === event).length
-  before(async () => {
-    service = await startTestService('sqlite')
-    await service.addUser('kate@example.com')
-    await service.addUser('ann@example.com')
-  })
-  after(() => service.stop())
+  const count = (event: string) =>
+    eventsOf(service.logged().slice(linesBefore)).filter(logged => logged === event).length
   beforeEach(() => {
     linesBefore = service.logged().length
+  })
+
+  test('the verifier accepts no token before it has read all pages of the feed', async () => {
+    const kate = await service.store.users.findByEmail('kate@example.com')
+    const filling = { tokensEach: 0, endedAt: service.now() }
+    await fillSessions(service.database, kate?.id ?? '', 10_001, service.now(), filling)
+    const printed = await runScript(
+      service,
+      `await client.login(email, password)
+     const token = await client.accessToken()
+     const { id } = await client.session()
+     await client.logout()
+     let pages = 0, isLost = true
+     onAnswer = path => { if (!path && ++pages > 1 && isLost) throw new TypeError('lost') }
+     const verifier = createVerifier(issuer)
+     const until = async condition => { while (!condition()) await new Promise(resolve => realTimeout(resolve, 20)) }
+     await until(() => pages > 2)
+     const outcome = () => { try { return verifier.isEnded(id) } catch (error) { return error.message } }
+     print(outcome())
+     isLost = false
+     // It goes on with the second page.
+     await until(() => outcome() === true)
+     print(await createVerifier(issuer).verify(token))`,
+    )
+    assert.deepEqual(printed, [SILENT, null])
   })
 
   test('logs in, refreshes once for ten callers at once, and logs out', async () => {
@@ -197,28 +212,7 @@ describe(`the client, on ${NODE}`, () => {
     assert.deepEqual(printed, [null, 'kate@example.com', [null, null], null, 'INVALID_TOKEN', null])
   })
 
-  test('repeats a refresh whose answer was lost, or whose token could not be stored', async () => {
-    const printed = await runScript(
-      service,
-      `const keeping = new LoginClient(url, { storage })
-       await keeping.login(email, password)
-       offsetMs = 3_590_000
-       let lost = 0
-       onAnswer = path => { if (path === '/refresh' && ++lost <= 2) throw new TypeError('lost') }
-       await keeping.accessToken()
-       print(lost)
-       offsetMs *= 2
-       const write = storage.write
-       storage.write = async () => { storage.write = write; throw new Error('disk full') }
-       print(await keeping.accessToken().catch(error => error.message))
-       await keeping.accessToken()
-       print((await new LoginClient(url, { storage }).restore()).email)`,
-    )
-    assert.deepEqual(printed, [3, 'disk full', 'kate@example.com'])
-    assert.equal(count('session.reuse_detected'), 0)
-  })
-
-  test('sends one id with a refresh and all its repetitions, and a new one with the next refresh', async () => {
+  test('repeats a refresh whose answer was lost or whose token could not be stored, by the same id; and no login', async () => {
     const printed = await runScript(
       service,
       `const keeping = new LoginClient(url, { storage })
@@ -228,51 +222,35 @@ describe(`the client, on ${NODE}`, () => {
        onCall = (path, { headers }) => { if (path === '/refresh') ids.push(headers['X-Request-ID']) }
        onAnswer = path => { if (ids.length <= 4) throw new TypeError('lost') }
        // The first call gives up after three tries; the second one repeats the same refresh.
-       print(await codeOf(keeping.accessToken()))
+       print(await keeping.accessToken().catch(error => [error.code, error.status, error.cause.message, error.message]))
+       print(ids.length)
        print(await codeOf(keeping.accessToken()))
        offsetMs *= 2
+       const write = storage.write
+       storage.write = async () => { storage.write = write; throw new Error('disk full') }
+       print(await keeping.accessToken().catch(error => error.message))
        print(await codeOf(keeping.accessToken()))
-       print(ids)`,
+       print(ids)
+       print((await new LoginClient(url, { storage }).restore()).email)
+       onCall = () => { throw new TypeError('offline') }
+       calls.length = 0
+       print(await codeOf(client.login(email, password)))
+       print(calls)`,
     )
-    const ids = printed.pop()
-    assert.deepEqual(printed, ['NO_ANSWER', 'none', 'none'])
-    assert.ok(Array.isArray(ids) && isUuid(ids[0]) && isUuid(ids[5]))
-    assert.deepEqual(ids.slice(0, 5), Array(5).fill(ids[0]))
-    assert.equal(new Set(ids).size, 2)
+    const [ids] = printed.splice(5, 1)
+    const why = `${NO_ANSWER}: the network, CORS, or a certificate that is not trusted`
+    assert.deepEqual(printed, [
+      ...[['NO_ANSWER', 0, 'lost', why], 3, 'none', 'disk full', 'none', 'kate@example.com'],
+      ...['NO_ANSWER', ['/login']],
+    ])
+    assert.ok(Array.isArray(ids) && isUuid(ids[0]) && isUuid(ids[5]) && ids[0] !== ids[5])
+    assert.deepEqual(ids, [...Array(5).fill(ids[0]), ids[5], ids[5]])
     const logged = service.logged().slice(linesBefore)
     assert.deepEqual(
       logged.filter(({ event }) => event === 'session.refreshed').map(line => line.repeated),
-      [undefined, true, true, true, true, undefined],
+      [undefined, true, true, true, true, undefined, true, undefined],
     )
-  })
-
-  test('gives up a refresh after three tries, and does not repeat a login', async () => {
-    const printed = await runScript(
-      service,
-      `await client.login(email, password)
-       offsetMs = 3_590_000
-       onCall = () => { throw new TypeError('offline') }
-       calls.length = 0
-       print(await client.accessToken().catch(error => [error.code, error.status, error.cause.message, error.message]))
-       print(calls)
-       calls.length = 0
-       print(await codeOf(client.login(email, password)))
-       print(calls)
-       onCall = () => {}
-       print(await codeOf(client.accessToken()))`,
-    )
-    assert.deepEqual(printed, [
-      [
-        'NO_ANSWER',
-        0,
-        'offline',
-        `${NO_ANSWER}: the network, CORS, or a certificate that is not trusted`,
-      ],
-      ['/refresh', '/refresh', '/refresh'],
-      'NO_ANSWER',
-      ['/login'],
-      'none',
-    ])
+    assert.equal(count('session.reuse_detected'), 0)
   })
 
   test('names the certificate that Node does not trust, at once, and the port that does not listen', async () => {
@@ -313,64 +291,42 @@ describe(`the client, on ${NODE}`, () => {
     assert.deepEqual(printed, [null, 'NOT_LOGGED_IN', 'ann@example.com', 'none'])
   })
 
-  test('lists the sessions, ends one, and logs out everywhere', async () => {
+  test('shows its session with the login before it, lists all pages of sessions, ends one and then all', async () => {
+    await service.addUser('many@example.com')
+    const many = await service.store.users.findByEmail('many@example.com')
+    await fillSessions(service.database, many?.id ?? '', 95, service.now())
     const printed = await runScript(
       service,
-      `const others = []
-       await client.login('ann@example.com', password)
-       await client.logoutEverywhere()
-       await client.login('ann@example.com', password)
+      `// The service sends at most 100 at a time; here, ten.
+       const fetchAll = fetch
+       globalThis.fetch = (address, options) =>
+         fetchAll(String(address).includes('/sessions')
+           ? address + (address.includes('?') ? '&' : '?') + 'limit=10' : address, options)
+       const many = 'many@example.com'
+       const others = []
        for (let i = 0; i < 3; i++) {
          others.push(new LoginClient(url))
-         await others[i].login('ann@example.com', password)
+         await others[i].login(many, password)
        }
+       await codeOf(client.login(many, 'wrong'))
+       await client.login(many, password)
+       const { id, current, lastLogin } = await client.session()
+       print([current, lastLogin.failuresSince, lastLogin.ip])
        const sessions = await client.sessions()
-       print(sessions.map(session => session.current))
-       await client.endSession(sessions[1].id)
+       print([sessions.length, new Set(sessions.map(session => session.id)).size])
+       print(sessions.filter(session => session.current).map(session => session.id === id))
+       const { id: other } = await others[0].session()
+       await client.endSession(other)
        // Once more, as after a lost answer.
-       await client.endSession(sessions[1].id)
+       await client.endSession(other)
        print((await client.sessions()).length)
        await client.logoutEverywhere()
        offsetMs = 3_590_000
        print(await Promise.all(others.map(other => codeOf(other.accessToken()))))
        print(client.user)`,
     )
-    assert.deepEqual(printed, [
-      [true, false, false, false],
-      3,
-      ['INVALID_TOKEN', 'INVALID_TOKEN', 'INVALID_TOKEN'],
-      null,
-    ])
-  })
-
-  test('shows its session with the login before it', async () => {
-    const printed = await runScript(
-      service,
-      `await client.login('kate@example.com', password)
-       const { id } = await client.session()
-       await codeOf(new LoginClient(url).login('kate@example.com', 'wrong'))
-       await client.login('kate@example.com', password)
-       const { id: next, current, lastLogin } = await client.session()
-       print([id !== next, current, lastLogin.failuresSince, lastLogin.ip])`,
-    )
-    assert.deepEqual(printed, [[true, true, 1, '127.0.0.1']])
-  })
-
-  test('follows the pages of a long list of sessions', async () => {
-    const ann = await service.store.users.findByEmail('ann@example.com')
-    await fillSessions(service.database, ann?.id ?? '', 100, service.now())
-    const printed = await runScript(
-      service,
-      `await client.login('ann@example.com', password)
-       // The service sends at most 100 at a time; here, ten.
-       const fetchAll = fetch
-       globalThis.fetch = (address, options) =>
-         fetchAll(String(address).includes('/sessions')
-           ? address + (address.includes('?') ? '&' : '?') + 'limit=10' : address, options)
-       const sessions = await client.sessions()
-       print([sessions.length, new Set(sessions.map(session => session.id)).size])`,
-    )
-    assert.deepEqual(printed, [[100, 100]])
+    const ended = ['INVALID_TOKEN', 'INVALID_TOKEN', 'INVALID_TOKEN']
+    assert.deepEqual(printed, [[true, 1, '127.0.0.1'], [99, 99], [true], 98, ended, null])
   })
 
   test('throws an error with the status, the code and the seconds to wait', async () => {
@@ -385,23 +341,44 @@ describe(`the client, on ${NODE}`, () => {
     assert.deepEqual(printed.at(0), [true, 401, 'INVALID_CREDENTIALS', null])
     assert.deepEqual(printed.at(-1), [true, 429, 'TOO_MANY_ATTEMPTS', 900])
   })
-})
 
-for (const engine of ENGINES) {
-  test(`the resource server accepts an access token until its session ends, and no other token, on ${engine}`, async context => {
-    const service = await startTestService(engine, { JWT_ISSUER: 'https://login.example.com' })
+  test('while the feed is silent the verifier accepts tokens for a minute, then none', async () => {
+    const printed = await runScript(
+      service,
+      `let aheadMs = 0
+     const realPerformance = performance.now.bind(performance)
+     performance.now = () => realPerformance() + aheadMs
+     const outcome = (verifier, token) =>
+       verifier.verify(token).then(claims => claims ? 'valid' : 'invalid', error => error.message)
+     await client.login(email, password)
+     const token = await client.accessToken()
+     const verifier = createVerifier(issuer)
+     print(await outcome(verifier, token))
+     // Only the feed: the keys have been fetched.
+     onCall = path => { if (!path) throw new TypeError('offline') }
+     const late = createVerifier(issuer)
+     print(await late.verify(token).catch(error => error.constructor.name))
+     await client.logout()
+     aheadMs = 30_000
+     print(await outcome(verifier, token))
+     aheadMs = 61_000
+     print(await outcome(verifier, token))
+     onCall = () => {}
+     while (await outcome(verifier, token) !== 'invalid') await new Promise(resolve => realTimeout(resolve, 20))
+     print('invalid')`,
+    )
+    assert.deepEqual(printed, ['valid', 'TypeError', 'valid', SILENT, 'invalid'])
+  })
+
+  test('the resource server accepts an access token until its session ends, and no other token', async t => {
     const server = start(service, process.execPath, [join(EXAMPLES, 'resource-server.ts')], {
-      ISSUER: 'https://login.example.com',
+      ISSUER: service.url.replace('127.0.0.1', 'localhost'),
       LOGIN_URL: service.url,
       PORT: '0',
     })
-    context.after(async () => {
-      server.kill()
-      await service.stop()
-    })
+    t.after(() => server.kill())
     const [line] = await once(createInterface({ input: server.stdout }), 'line')
     const url = `${String(line).replace('listening on ', '')}/me`
-    await service.addUser('kate@example.com')
     const logIn = async () => (await service.login('kate@example.com', PASSWORD)).json.data
     const [data, second, third] = [await logIn(), await logIn(), await logIn()]
     const ask = (token: string) => fetch(url, { headers: { Authorization: `Bearer ${token}` } })
@@ -428,75 +405,10 @@ for (const engine of ENGINES) {
     await logOut(second)
     assert.equal((await ask(third.accessToken)).status, 200)
   })
-}
-
-test('the verifier accepts no token before it has read all pages of the feed', async context => {
-  const service = await startTestService('sqlite', { JWT_ISSUER: '' })
-  context.after(() => service.stop())
-  const id = await service.addUser('kate@example.com')
-  const filling = { tokensEach: 0, endedAt: service.now() }
-  await fillSessions(service.database, id, 10_001, service.now(), filling)
-  const printed = await runScript(
-    service,
-    `const issuer = url.replace('127.0.0.1', 'localhost')
-     await client.login(email, password)
-     const token = await client.accessToken()
-     const { id } = await client.session()
-     await client.logout()
-     let pages = 0, isLost = true
-     onAnswer = path => { if (!path && ++pages > 1 && isLost) throw new TypeError('lost') }
-     const verifier = createVerifier(issuer)
-     const until = async condition => { while (!condition()) await new Promise(resolve => realTimeout(resolve, 20)) }
-     await until(() => pages > 2)
-     const outcome = () => { try { return verifier.isEnded(id) } catch (error) { return error.message } }
-     print(outcome())
-     isLost = false
-     // It goes on with the second page.
-     await until(() => outcome() === true)
-     print(await createVerifier(issuer).verify(token))`,
-  )
-  assert.deepEqual(printed, ['the feed of ended sessions is silent', null])
 })
 
-test('while the feed is silent the verifier accepts tokens for a minute, then none', async context => {
-  const service = await startTestService('sqlite', { JWT_ISSUER: '' })
-  context.after(() => service.stop())
-  await service.addUser('kate@example.com')
-  const printed = await runScript(
-    service,
-    `const issuer = url.replace('127.0.0.1', 'localhost')
-     let aheadMs = 0
-     const realPerformance = performance.now.bind(performance)
-     performance.now = () => realPerformance() + aheadMs
-     const outcome = (verifier, token) =>
-       verifier.verify(token).then(claims => claims ? 'valid' : 'invalid', error => error.message)
-     await client.login(email, password)
-     const token = await client.accessToken()
-     const verifier = createVerifier(issuer)
-     print(await outcome(verifier, token))
-     // Only the feed: the keys have been fetched.
-     onCall = path => { if (!path) throw new TypeError('offline') }
-     const late = createVerifier(issuer)
-     print(await late.verify(token).catch(error => error.constructor.name))
-     await client.logout()
-     aheadMs = 30_000
-     print(await outcome(verifier, token))
-     aheadMs = 61_000
-     print(await outcome(verifier, token))
-     onCall = () => {}
-     while (await outcome(verifier, token) !== 'invalid') await new Promise(resolve => realTimeout(resolve, 20))
-     print('invalid')`,
-  )
-  const SILENT = 'the feed of ended sessions is silent'
-  assert.deepEqual(printed, ['valid', 'TypeError', 'valid', SILENT, 'invalid'])
-})
-
-describe('the programs that register users and reset passwords', () => {
-  let service: AdminService
-  before(async () => {
-    service = await startAdminService('sqlite')
-  })
-  after(() => service.stop())
+describe('the programs that register users and reset passwords', async () => {
+  const service = await own(startAdminService('sqlite'))
 
   /** When it gets a signal, 30 minutes pass for the program. */
   const CLOCK = `data:text/javascript,process.on('SIGUSR2', () => {
@@ -563,7 +475,7 @@ describe('the programs that register users and reset passwords', () => {
     assert.equal((await send(`/confirm?token=${tokens[0]}`)).status, 200)
     assert.equal(await service.store.users.findByEmail('new@example.com'), null)
     assert.equal((await confirm(tokens[0], 'password')).status, 400)
-    const answers = await Promise.all([1, 2, 3].map(() => confirm(tokens[0])))
+    const answers = await inParallel(3, () => confirm(tokens[0]))
     assert.deepEqual(answers.map(({ status }) => status).toSorted(), [200, 410, 410])
     const { status, json } = await service.login('new@example.com', CHOSEN)
     assert.deepEqual([status, json.data.user.role], [200, 'user'])
@@ -587,7 +499,7 @@ describe('the programs that register users and reset passwords', () => {
     const confirm = (token: string, password = CHOSEN) => send('/confirm', { token, password })
     assert.equal((await send(`/confirm?token=${token}`)).status, 200)
     assert.equal((await confirm(token, 'password')).status, 400)
-    const answers = await Promise.all([1, 2, 3].map(() => confirm(token)))
+    const answers = await inParallel(3, () => confirm(token))
     assert.deepEqual(answers.map(({ status }) => status).toSorted(), [200, 410, 410])
     assert.equal((await service.login(email, CHOSEN)).status, 200)
     await passTime()

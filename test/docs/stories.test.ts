@@ -7,6 +7,7 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { createCli } from '../support/cli.ts'
 import { ENGINES_BY_RUN } from '../support/engines.ts'
+import { own } from '../support/own.ts'
 import { PROJECT } from '../support/process.ts'
 import { PASSWORD, startTestService } from '../support/service.ts'
 
@@ -23,13 +24,9 @@ const masked = (transcript: string) =>
     .replace(/^! (admin\.\w+: )?/gm, '')
 
 for (const engine of ENGINES_BY_RUN) {
-  test(`the stories in docs/operations.md are true, on ${engine}`, async t => {
-    const service = await startTestService(engine, { TRUST_PROXY: '127.0.0.1', BCRYPT_COST: '4' })
-    const cli = await createCli(service.database)
-    t.after(async () => {
-      await cli.remove()
-      await service.stop()
-    })
+  test(`the stories in docs/operations.md are true, on ${engine}`, async () => {
+    const service = await own(startTestService(engine, { TRUST_PROXY: '127.0.0.1' }))
+    const cli = await own(createCli(service.database))
     const login = async (ip: string, email: string, password: string) => {
       const headers = { 'X-Forwarded-Proto': 'https', 'X-Forwarded-For': ip }
       return (await service.call({ body: { email, password }, headers })).status
@@ -70,10 +67,7 @@ for (const engine of ENGINES_BY_RUN) {
         .replace(/journalctl [^|]*/, 'cat log ')
         .replace('kate@example\\.com', email)
       const found = execFileSync('sh', ['-c', script], { cwd: cli.folder, encoding: 'utf8' })
-      const lines = found
-        .trim()
-        .split('\n')
-        .map(line => JSON.parse(line))
+      const lines = Array.from(found.trim().split('\n'), line => JSON.parse(line))
       assert.ok(lines.every(line => line.count || line.userId || line.email === email))
       return [...new Set(lines.filter(line => !line.count).map(({ event }) => event))].toSorted()
     }

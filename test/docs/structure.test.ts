@@ -1,25 +1,25 @@
 import assert from 'node:assert/strict'
 import { globSync, readFileSync } from 'node:fs'
-import { dirname, join, relative, resolve } from 'node:path'
+import { dirname, join } from 'node:path'
 import { test } from 'node:test'
+import { PROJECT } from '../support/process.ts'
 
-const ROOT = resolve(import.meta.dirname, '../..')
+const read = (file: string) => readFileSync(join(PROJECT, file), 'utf8')
 const IMPORT =
   /^\s*(?:import|export)\s(?:[^'"]*?\sfrom\s)?['"]([^'"]+)['"]|import\(\s*['"]([^'"]+)['"]\s*\)/gm
 
 /** Every source file, with the files of the project and the packages that it names. */
 const imports = new Map(
   globSync('{src,tools,test,demo,bench,examples}/**/*.ts', {
-    cwd: ROOT,
+    cwd: PROJECT,
     exclude: ['**/node_modules/**'],
   }).map(file => {
     const named = namedIn(file)
+    const files = named.filter(name => name.startsWith('.') && name.endsWith('.ts'))
     return [
       file,
       {
-        files: named
-          .filter(name => name.startsWith('.') && name.endsWith('.ts'))
-          .map(name => relative(ROOT, resolve(ROOT, dirname(file), name))),
+        files: files.map(name => join(dirname(file), name)),
         packages: named.filter(name => !name.startsWith('.')),
       },
     ] as const
@@ -27,8 +27,7 @@ const imports = new Map(
 )
 
 function namedIn(file: string): string[] {
-  const text = readFileSync(join(ROOT, file), 'utf8')
-  return [...text.matchAll(IMPORT)].map(match => match[1] ?? match[2] ?? '')
+  return [...read(file).matchAll(IMPORT)].map(match => match[1] ?? match[2] ?? '')
 }
 
 test('no imports form a circle', () => {
@@ -64,12 +63,11 @@ test('no import runs upwards', () => {
 })
 
 test('tests and benchmarks do not import each other', () => {
-  const topOf = (file: string) => file.split('/')[0] ?? ''
-  const other: Record<string, string> = { test: 'bench', bench: 'test' }
+  const sideOf = (file: string) => /^(test|bench)\//.exec(file)?.[1]
   for (const [file, { files }] of imports) {
-    for (const imported of files) {
-      assert.notEqual(topOf(imported), other[topOf(file)], `${file} imports ${imported}`)
-    }
+    const own = [undefined, sideOf(file)]
+    const crossing = files.find(imported => sideOf(file) && !own.includes(sideOf(imported)))
+    assert.equal(crossing, undefined, `${file} imports ${crossing}`)
   }
 })
 
@@ -83,17 +81,14 @@ for (const [folders, technologies] of [
   [['storage'], { HTTP }],
 ] as const) {
   const names = Object.keys(technologies).join(' nor ')
+  const forbidden = Object.values(technologies)
   test(`${folders.join('/, ')}/ do not reach ${names}, directly or through other files`, () => {
     for (const folder of folders) {
-      const files = filesOf(folder)
-      assert.ok(files.length > 2, folder)
-      for (const start of files) {
+      assert.ok(filesOf(folder).length > 2, folder)
+      for (const start of filesOf(folder)) {
         for (const [file, packages] of reachedFrom(start)) {
-          for (const name of packages) {
-            for (const technology of Object.values(technologies)) {
-              assert.doesNotMatch(name, technology, `${start} reaches ${name} through ${file}`)
-            }
-          }
+          const found = packages.find(name => forbidden.some(it => it.test(name)))
+          assert.equal(found, undefined, `${start} reaches ${found} through ${file}`)
         }
       }
     }
@@ -108,7 +103,7 @@ test('the rules above would notice a package', () => {
 
 test('bcrypt/ needs nothing of the project, and could be a package of its own', () => {
   const exclude = ['**/*.test.ts']
-  const files = globSync('src/bcrypt/*.{ts,js}', { cwd: ROOT, exclude })
+  const files = globSync('src/bcrypt/*.{ts,js}', { cwd: PROJECT, exclude })
   assert.ok(files.length > 5)
   for (const file of files) {
     for (const name of namedIn(file)) assert.match(name, /^(node:|\.\/|bcrypt$|wabt$)/, file)
@@ -117,7 +112,7 @@ test('bcrypt/ needs nothing of the project, and could be a package of its own', 
 
 test('the domain takes the time from outside', () => {
   for (const file of DOMAIN.flatMap(filesOf)) {
-    assert.doesNotMatch(readFileSync(join(ROOT, file), 'utf8'), /Date\.now\(\)|new Date\(\)/, file)
+    assert.doesNotMatch(read(file), /Date\.now\(\)|new Date\(\)/, file)
   }
 })
 
@@ -141,21 +136,16 @@ function reachedFrom(start: string): Map<string, string[]> {
 }
 
 test('the page says the same in every language, and nothing that it does not use', () => {
-  const files = globSync('src/page/texts/*.json', { cwd: ROOT })
-  const texts = files.map(file => JSON.parse(readFileSync(join(ROOT, file), 'utf8')))
+  const files = globSync('src/page/texts/*.json', { cwd: PROJECT })
+  const texts = files.map(file => JSON.parse(read(file)))
   const placeholders = (text: string) => [...text.matchAll(/\{\w+\}/g)].map(String).toSorted()
   assert.ok(texts.length > 1)
-  const sources = globSync('src/http/{page,routes}/*.ts', { cwd: ROOT })
-    .map(file => readFileSync(join(ROOT, file), 'utf8'))
-    .join('\n')
+  const sources = globSync('src/http/{page,routes}/*.ts', { cwd: PROJECT }).map(read).join('\n')
   for (const [i, language] of texts.entries()) {
     assert.deepEqual(Object.keys(language), Object.keys(texts[0]), files[i])
     for (const [key, text] of Object.entries(language)) {
-      assert.deepEqual(
-        placeholders(String(text)),
-        placeholders(texts[0][key]),
-        `${files[i]} ${key}`,
-      )
+      const expected = placeholders(texts[0][key])
+      assert.deepEqual(placeholders(String(text)), expected, `${files[i]} ${key}`)
       assert.match(sources, new RegExp(`'${key}'|\\.${key}\\b`), key)
     }
   }
@@ -167,11 +157,11 @@ test('comments, texts and documents are written in plain words', () => {
   const data = /nobody(-\$\{suffix\})?@localhost/g
   const files = globSync(
     ['*.md', 'docs/**/*.md', '*.cjs', '{src,test,bench,demo,examples}/**/*.{ts,js,html,txt}'],
-    { cwd: ROOT, exclude: ['**/node_modules/**', 'test/docs/structure.test.ts'] },
+    { cwd: PROJECT, exclude: ['**/node_modules/**', 'test/docs/structure.test.ts'] },
   )
   assert.ok(files.length > 200)
   for (const file of [...files, 'src/page/texts/en.json']) {
-    const lines = readFileSync(join(ROOT, file), 'utf8').replace(data, '').split('\n')
+    const lines = read(file).replace(data, '').split('\n')
     for (const [index, line] of lines.entries()) {
       // German keeps its hyphen.
       const text = line.replaceAll('E-Mail-Adresse', '')
@@ -184,7 +174,6 @@ test('comments, texts and documents are written in plain words', () => {
 
 test('the lock files name no download address', () => {
   for (const folder of ['.', 'bench', 'test/system/installation/tools']) {
-    const lock = readFileSync(join(ROOT, folder, 'package-lock.json'), 'utf8')
-    assert.doesNotMatch(lock, /"resolved"/, folder)
+    assert.doesNotMatch(read(join(folder, 'package-lock.json')), /"resolved"/, folder)
   }
 })

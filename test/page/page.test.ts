@@ -1,13 +1,13 @@
 // The pages and their files over HTTP: headers, languages, encodings. forms.test.ts uses them.
 import assert from 'node:assert/strict'
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { writeFile } from 'node:fs/promises'
 import type { OutgoingHttpHeaders } from 'node:http'
-import https from 'node:https'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { after, before, describe, test } from 'node:test'
+import { describe, test } from 'node:test'
 import { brotliDecompressSync, gunzipSync } from 'node:zlib'
+import { own, ownFolder } from '../support/own.ts'
 import { run } from '../support/process.ts'
+import { answersOf, createRawClient, receive } from '../support/raw-connection.ts'
 import { loggedBy, startTestService, type TestService } from '../support/service.ts'
 
 const ISOLATING = {
@@ -16,7 +16,9 @@ const ISOLATING = {
   'cross-origin-opener-policy': 'same-origin',
   'origin-agent-cluster': '?1',
 }
+const NO_PAGE = "default-src 'none'; frame-ancestors 'none'"
 const APP = 'https://app.example.com'
+const FIRST_VISIT_MAX_BYTES = 30_000
 
 const get = (service: TestService, path: string, headers: OutgoingHttpHeaders = {}) =>
   service.call({ method: 'GET', path, headers })
@@ -26,58 +28,43 @@ const assetsOf = (html: string) => [
   ...new Set([...html.matchAll(/(?:src|href)="(\/assets\/[^"]+)"/g)].map(match => match[1] ?? '')),
 ]
 
-/** The body as it is sent, still encoded. */
-function bytesOf(service: TestService, path: string, encoding: string) {
-  return new Promise<{ bytes: Buffer; encoding: string | undefined; length: string | undefined }>(
-    (resolve, reject) => {
-      const headers = { 'Accept-Encoding': encoding }
-      const options = { headers, rejectUnauthorized: false, agent: false }
-      https
-        .get(new URL(path, service.url), options, async answer => {
-          const chunks: Buffer[] = []
-          for await (const chunk of answer) chunks.push(chunk)
-          resolve({
-            bytes: Buffer.concat(chunks),
-            encoding: answer.headers['content-encoding'],
-            length: answer.headers['content-length'],
-          })
-        })
-        .once('error', reject)
-    },
+describe('the page', async () => {
+  const service = await own(startTestService('sqlite', { RETURN_TO_ORIGINS: APP }))
+  const { text: html } = await get(service, '/login')
+  const assets = assetsOf(html)
+  const raw = await createRawClient(service)
+  // The service waits for its end while the other tests run.
+  const unfinished = await raw.open()
+  unfinished.write(
+    [
+      ...['POST /login HTTP/1.1', 'Host: localhost', 'Content-Length: 20', 'Accept-Language: de'],
+      'Content-Type: application/x-www-form-urlencoded',
+      ...['Sec-Fetch-Site: same-origin', '', 'email'],
+    ].join('\r\n'),
   )
-}
+  const answered = receive(unfinished)
 
-describe('the page', () => {
-  let service: TestService
-  let html: string
-  before(async () => {
-    service = await startTestService('sqlite', { RETURN_TO_ORIGINS: APP })
-    html = (await get(service, '/login')).text
-  })
-  after(() => service.stop())
-
-  for (const path of [
-    ...['/', '/login', '/login/password', '/login?return_to=https://evil.example'],
-    `/?return_to=${APP}`,
-  ]) {
-    test(`${path} is a page with a policy for this origin alone, and is not stored`, async () => {
+  test('every page has a policy for this origin alone, and is not stored', async () => {
+    for (const path of [
+      ...['/', '/login', '/login/password', '/login?return_to=https://evil.example'],
+      `/?return_to=${APP}`,
+    ]) {
       const { status, headers } = await get(service, path)
-      assert.equal(status, 200)
+      assert.equal(status, 200, path)
       assert.equal(headers['content-type'], 'text/html; charset=utf-8')
-      assert.partialDeepStrictEqual(headers, ISOLATING)
-      assert.equal(headers['cache-control'], 'no-store')
+      assert.partialDeepStrictEqual(headers, { ...ISOLATING, 'cache-control': 'no-store' }, path)
       assert.match(String(headers.vary), /Accept-Language/)
       assert.equal(headers['set-cookie'], undefined)
-    })
-  }
+    }
+  })
 
   test('page and files carry the protective headers of all other answers', async () => {
     const other = await get(service, '/nothing')
-    for (const path of ['/login', '/docs', '/openapi.json', ...assetsOf(html)]) {
+    for (const path of ['/login', '/docs', '/openapi.json', ...assets]) {
       const { headers } = await get(service, path)
-      const own = ['content-security-policy', 'cache-control', 'content-type', 'content-length']
+      const special = ['content-security-policy', 'cache-control', 'content-type', 'content-length']
       for (const name of Object.keys(other.headers)) {
-        if (['date', 'vary', 'x-request-id', ...own].includes(name)) continue
+        if (['date', 'vary', 'x-request-id', ...special].includes(name)) continue
         assert.equal(headers[name], other.headers[name], `${name} of ${path}`)
       }
     }
@@ -89,32 +76,30 @@ describe('the page', () => {
     assert.match(html, /<form [^>]*method="post"[^>]*>/)
   })
 
-  test('the well-known address for changing a password leads to the form', async () => {
+  test('the well-known address for changing a password leads to the form, and that to the login', async () => {
     const { status, headers } = await get(service, '/.well-known/change-password')
-    assert.equal(status, 302)
-    assert.equal(headers.location, '/login/password')
+    assert.deepEqual([status, headers.location], [302, '/login/password'])
     assert.equal(headers['cache-control'], 'no-store')
     const form = await get(service, '/login/password')
     assert.match(form.text, /id="new-password"[^>]* minlength="8" autocomplete="new-password"/s)
+    assert.match(form.text, /<a id="cancel"[^>]* href="\/login">/)
   })
 
   test('its files exist, have their types and are cached as immutable', async () => {
-    const types: Record<string, RegExp> = {
-      css: /^text\/css; charset=utf-8$/,
-      js: /^text\/javascript; charset=utf-8$/,
-      logo: /^image\/svg\+xml$/,
+    const TYPES = {
+      'login.css': 'text/css; charset=utf-8',
+      'login.js': 'text/javascript; charset=utf-8',
+      logo: 'image/svg+xml',
     }
-    const assets = assetsOf(html)
-    assert.deepEqual(assets.map(path => path.split('/').at(-1)).toSorted(), [
-      ...['login.css', 'login.js', 'logo'],
-    ])
+    const types: Record<string, string | undefined> = {}
     for (const path of assets) {
       const { status, headers } = await get(service, path)
       assert.equal(status, 200)
-      assert.match(String(headers['content-type']), types[/\w+$/.exec(path)?.[0] ?? ''] ?? /^$/)
+      types[path.split('/').at(-1) ?? ''] = headers['content-type']
       assert.equal(headers['cache-control'], 'public, max-age=31536000, immutable')
-      assert.equal(headers['content-security-policy'], "default-src 'none'; frame-ancestors 'none'")
+      assert.equal(headers['content-security-policy'], NO_PAGE)
     }
+    assert.deepEqual(types, TYPES)
   })
 
   test('/docs is a page without scripts under the same policy, and may be cached, as may /openapi.json', async () => {
@@ -129,10 +114,7 @@ describe('the page', () => {
     for (const path of assetsOf(docs.text)) assert.equal((await get(service, path)).status, 200)
     const json = await get(service, '/openapi.json')
     assert.equal(json.headers['content-type'], 'application/json; charset=utf-8')
-    assert.equal(
-      json.headers['content-security-policy'],
-      "default-src 'none'; frame-ancestors 'none'",
-    )
+    assert.equal(json.headers['content-security-policy'], NO_PAGE)
     for (const { headers } of [docs, json]) {
       assert.equal(headers['cache-control'], 'public, max-age=300')
       assert.equal(headers['set-cookie'], undefined)
@@ -142,9 +124,9 @@ describe('the page', () => {
   test('any other file name is answered 404 in the envelope', async () => {
     for (const path of [
       ...['/assets/', '/assets/login.css', '/assets/0000000000000000/login.css', '/login.css'],
-      ...assetsOf(html).flatMap(asset => [`${asset}x`, `${asset}/`, asset.toUpperCase()]),
+      ...assets.flatMap(asset => [`${asset}x`, `${asset}/`, asset.toUpperCase()]),
       ...['tsconfig.json', 'login.html', 'texts/en.json', '../page.ts', '..%2fpage.ts'].map(
-        name => `${assetsOf(html)[0]?.replace(/[^/]+$/, '')}${name}`,
+        name => `${assets[0]?.replace(/[^/]+$/, '')}${name}`,
       ),
     ]) {
       const { status, json } = await get(service, path)
@@ -153,7 +135,7 @@ describe('the page', () => {
   })
 
   test('HEAD is GET without the body; other methods are not allowed', async () => {
-    for (const path of ['/', '/login', '/docs', '/openapi.json', ...assetsOf(html)]) {
+    for (const path of ['/', '/login', '/docs', '/openapi.json', ...assets]) {
       const got = await get(service, path)
       const head = await service.call({ method: 'HEAD', path })
       assert.deepEqual([head.status, head.text], [200, ''])
@@ -169,57 +151,72 @@ describe('the page', () => {
     }
   })
 
-  const ENCODINGS: [accepted: string, encoding: string | undefined][] = [
-    ['gzip, deflate, br, zstd', 'br'],
-    ['br;q=0.1, gzip', 'br'],
-    ['gzip', 'gzip'],
-    ['GZIP;q=1.0', 'gzip'],
-    ['br;q=0, gzip;q=0.5', 'gzip'],
-    ['br; q=0 , gzip ; q=0.000', undefined],
-    ['identity', undefined],
-    ['', undefined],
-    ['*', undefined],
-    ['deflate', undefined],
-    ['brx, xgzip', undefined],
-    ['br;q=x', undefined],
-  ]
-  for (const [accepted, encoding] of ENCODINGS) {
-    test(`Accept-Encoding "${accepted}" is answered ${encoding ? `in ${encoding}` : 'without encoding'}`, async () => {
-      for (const path of ['/docs', '/openapi.json', ...assetsOf(html)]) {
-        const plain = await get(service, path, { 'Accept-Encoding': 'identity' })
-        const sent = await bytesOf(service, path, accepted)
-        assert.equal(sent.encoding, encoding)
-        assert.equal(sent.length, String(sent.bytes.length))
-        const decode = { br: brotliDecompressSync, gzip: gunzipSync }[sent.encoding ?? '']
-        assert.equal((decode ? decode(sent.bytes) : sent.bytes).toString(), plain.text)
-        assert.match(String(plain.headers.vary), /Accept-Encoding/)
-      }
-    })
+  async function receiveEncoded(path: string, accepted: string) {
+    const socket = await raw.open()
+    socket.end(`GET ${path} HTTP/1.1\r\nHost: localhost\r\nAccept-Encoding: ${accepted}\r\n\r\n`)
+    const received = await receive(socket)
+    const headEnd = received.indexOf('\r\n\r\n') + 4
+    const head = received.toString('latin1', 0, headEnd).replaceAll('\r', '')
+    return { head, bytes: received.subarray(headEnd), all: received.length }
   }
 
-  const LANGUAGES: [accepted: string | undefined, language: string][] = [
-    [undefined, 'en'],
-    ['de', 'de'],
-    ['de-AT, en;q=0.5', 'de'],
-    ['DE', 'de'],
-    ['en;q=0.5, de;q=0.9', 'de'],
-    ['fr, de;q=0.3', 'de'],
-    ['en, de', 'en'],
-    ['de;q=0, en', 'en'],
-    ['fr', 'en'],
-    ['*', 'en'],
-    ['deutsch', 'en'],
-    ['../../de', 'en'],
-    ['__proto__, constructor', 'en'],
-    [',;q=,;;', 'en'],
-  ]
-  for (const [accepted, language] of LANGUAGES) {
-    test(`Accept-Language ${accepted} gets ${language}`, async () => {
-      const { text } = await get(service, '/', accepted ? { 'Accept-Language': accepted } : {})
-      assert.match(text, new RegExp(`<html lang="${language}" dir="ltr">`))
+  test('the first visit transfers less than 30 KB', async t => {
+    const answers = ['/login', ...assets].map(path => receiveEncoded(path, 'gzip, br'))
+    const sizes = (await Promise.all(answers)).map(({ all }) => all)
+    const bytes = sizes.reduce((sum, size) => sum + size)
+    t.diagnostic(`first visit: ${bytes} bytes in ${sizes.length} answers, headers included`)
+    assert.ok(bytes < FIRST_VISIT_MAX_BYTES, String(bytes))
+  })
+
+  test('page files are sent in the encoding that the browser prefers', async () => {
+    const decoders = { br: brotliDecompressSync, gzip: gunzipSync, none: (sent: Buffer) => sent }
+    for (const [accepted, encoding] of [
+      ['gzip, deflate, br, zstd', 'br'],
+      ['br;q=0.1, gzip', 'br'],
+      ['gzip', 'gzip'],
+      ['GZIP;q=1.0', 'gzip'],
+      ['br;q=0, gzip;q=0.5', 'gzip'],
+      ['br; q=0 , gzip ; q=0.000', 'none'],
+      ...(['identity', '', '*', 'deflate', 'brx, xgzip', 'br;q=x'] as const).map(
+        other => [other, 'none'] as const,
+      ),
+    ] as const) {
+      for (const path of ['/docs', '/openapi.json', ...assets]) {
+        const plain = await get(service, path, { 'Accept-Encoding': 'identity' })
+        assert.match(String(plain.headers.vary), /Accept-Encoding/)
+        const { head, bytes } = await receiveEncoded(path, accepted)
+        assert.equal(/^content-encoding: (.*)$/im.exec(head)?.[1] ?? 'none', encoding, accepted)
+        assert.match(head, new RegExp(`^content-length: ${bytes.length}$`, 'im'))
+        assert.equal(decoders[encoding](bytes).toString(), plain.text)
+      }
+    }
+  })
+
+  test('the language is that of lang, or the one that the browser prefers', async () => {
+    for (const [accepted, language, query = ''] of [
+      [undefined, 'en'],
+      ...['de', 'de-AT, en;q=0.5', 'DE', 'en;q=0.5, de;q=0.9', 'fr, de;q=0.3'].map(it => [
+        it,
+        'de',
+      ]),
+      ...['en, de', 'de;q=0, en', 'fr', '*', 'deutsch', '../../de', '__proto__, constructor'].map(
+        it => [it, 'en'],
+      ),
+      [',;q=,;;', 'en'],
+      ['en', 'de', '?lang=de'],
+      ['de', 'en', '?lang=en'],
+      ...['DE', 'fr', 'de&lang=de', '__proto__', 'd'.repeat(2000)].map(it => [
+        ...['en', 'en', `?lang=${it}`],
+      ]),
+    ]) {
+      const headers = accepted ? { 'Accept-Language': accepted } : {}
+      const { text } = await get(service, `/login${query}`, headers)
+      assert.match(text, new RegExp(`<html lang="${language}" dir="ltr">`), `${accepted} ${query}`)
       assert.match(text, language === 'de' ? /Anmelden/ : /Log in/)
-    })
-  }
+      const other = '<a href="?lang=en" lang="en" hreflang="en">English</a>'
+      assert.equal(text.includes(other), language === 'de')
+    }
+  })
 
   test('a browser that shows an unknown address gets a page; all others get the envelope', async () => {
     const accept = 'text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8'
@@ -228,10 +225,12 @@ describe('the page', () => {
     assert.equal(shown.status, 404)
     assert.match(shown.text, /<html lang="de"[\s\S]*Seite nicht gefunden[\s\S]*href="\/login"/)
     assert.ok(!shown.text.includes('nothing'))
-    assert.equal(shown.headers['content-type'], 'text/html; charset=utf-8')
-    assert.partialDeepStrictEqual(shown.headers, ISOLATING)
-    assert.equal(shown.headers['x-frame-options'], 'DENY')
-    assert.equal(shown.headers['cache-control'], 'no-store')
+    assert.partialDeepStrictEqual(shown.headers, {
+      ...ISOLATING,
+      'content-type': 'text/html; charset=utf-8',
+      'x-frame-options': 'DENY',
+      'cache-control': 'no-store',
+    })
     for (const [method, Accept] of [
       ['GET', '*/*'],
       ['GET', 'application/json'],
@@ -240,23 +239,6 @@ describe('the page', () => {
       const { status, json } = await service.call({ method, path: '/nothing', headers: { Accept } })
       assert.deepEqual([status, json.error.code], [404, 'NOT_FOUND'])
     }
-  })
-
-  test('lang chooses the language; any other value is ignored', async () => {
-    for (const [query, language] of [
-      ['lang=de', 'de'],
-      ['lang=en', 'en'],
-      ['lang=DE', 'en'],
-      ['lang=fr', 'en'],
-      ['lang=de&lang=de', 'en'],
-      ['lang=__proto__', 'en'],
-      [`lang=${'d'.repeat(2000)}`, 'en'],
-    ]) {
-      const { text } = await get(service, `/login?${query}`, { 'Accept-Language': 'en' })
-      assert.match(text, new RegExp(`<html lang="${language}"`), query)
-    }
-    const german = await get(service, '/login?lang=de')
-    assert.match(german.text, /<a href="\?lang=en" lang="en" hreflang="en">English<\/a>/)
   })
 
   test('a return_to of any other form is not accepted', async () => {
@@ -277,99 +259,96 @@ describe('the page', () => {
     const lines = await loggedBy(service, () => get(service, `/login?return_to=${APP}/canary`))
     assert.doesNotMatch(JSON.stringify(lines), /canary/)
   })
+
+  test('a form whose body does not arrive in time is answered 408 with a page', async () => {
+    const [answer] = answersOf(await answered)
+    assert.equal(answer?.status, 408)
+    assert.equal(answer?.headers.get('content-type'), 'text/html; charset=utf-8')
+    assert.match(answer?.headers.get('content-security-policy') ?? '', /form-action 'self'/)
+    assert.match(answer?.body ?? '', /Ihre Verbindung war zu langsam/)
+  })
 })
 
-describe('the page of a brand', () => {
-  let folder: string
-  before(async () => {
-    folder = await mkdtemp(join(tmpdir(), 'login-brand-'))
-  })
-  after(() => rm(folder, { recursive: true }))
-
+test('the page of a brand', async t => {
+  const folder = await ownFolder('login-brand-')
+  const logoFile = join(folder, 'logo.png')
+  const svg = '<svg xmlns="http://www.w3.org/2000/svg"><script>alert(1)</script></svg>'
+  await writeFile(logoFile, svg)
   async function branded(env: Record<string, string>) {
     const service = await startTestService('sqlite', env)
     const { text: html } = await get(service, '/login')
-    const find = (name: string) => assetsOf(html).find(path => path.endsWith(name)) ?? ''
-    const css = await get(service, find('login.css'))
-    const logo = await get(service, find('logo'))
+    const logoAddress = assetsOf(html).find(path => path.endsWith('logo')) ?? ''
+    const css = await get(service, logoAddress.replace('logo', 'login.css'))
+    const logo = await get(service, logoAddress)
     await service.stop()
-    return { html, css: css.text, logo, folder: find('logo') }
+    const [, help] = /<p class="foot" [^>]*>(.*)<\/p>/.exec(html) ?? []
+    return { html, css: css.text, logo, logoAddress, help }
   }
-
-  test('its name is escaped, even if it is markup', async () => {
-    const { html } = await branded({ BRAND_NAME: `<script>&"'` })
-    assert.doesNotMatch(html, /<script>/)
-    assert.match(html, /<span id="brand" dir="auto">&#60;script&#62;&#38;&#34;&#39;<\/span>/)
+  const plain = await branded({ HELP_URL: 'mailto:help@example.com' })
+  const named = await branded({
+    BRAND_NAME: `<script>&"'`,
+    HELP_TEXT: 'Call <b>1234</b>',
+    TERMS_URL: 'https://example.com/terms?a="b"&c',
+    PRIVACY_URL: 'https://example.com/privacy',
+  })
+  const coloured = await branded({
+    BRAND_COLOR: '#FD0',
+    BRAND_LOGO_FILE: logoFile,
+    HELP_URL: 'https://example.com/help',
+    HELP_TEXT: 'Help',
   })
 
-  test('its colour is set in the style sheet, with a text colour that is readable on it', async () => {
-    const { css } = await branded({ BRAND_COLOR: '#FD0' })
-    assert.match(css, /^:root\{--brand:#ffdd00;/)
-    assert.match(css, /^:root\{[^}]*--on-brand:#000000;/)
+  await t.test('its name is escaped, even if it is markup', () => {
+    assert.doesNotMatch(named.html, /<script>/)
+    assert.match(named.html, /<span id="brand" dir="auto">&#60;script&#62;&#38;&#34;&#39;<\/span>/)
   })
 
-  test('its help and its links are part of the page, escaped', async () => {
-    const { html } = await branded({
-      HELP_TEXT: 'Call <b>1234</b>',
-      TERMS_URL: 'https://example.com/terms?a="b"&c',
-      PRIVACY_URL: 'https://example.com/privacy',
-      HOME_URL: 'https://example.com/',
+  await t.test(
+    'its colour is in the style sheet, with a text colour that is readable on it',
+    () => {
+      assert.match(coloured.css, /^:root\{--brand:#ffdd00;/)
+      assert.match(coloured.css, /^:root\{[^}]*--on-brand:#000000;/)
+    },
+  )
+
+  await t.test('its help and its links are part of the page, escaped', () => {
+    assert.equal(named.help, 'Call &#60;b&#62;1234&#60;/b&#62;')
+    assert.equal(coloured.help, '<a href="https://example.com/help">Help</a>')
+    const question = 'Forgot your password, or need an account?'
+    assert.equal(plain.help, `<a href="mailto:help@example.com">${question}</a>`)
+    assert.match(named.html, /<a href="https:\/\/example\.com\/terms\?a=%22b%22&#38;c">Terms<\/a>/)
+    assert.match(named.html, /<a href="https:\/\/example\.com\/privacy">Privacy<\/a>/)
+  })
+
+  await t.test('its logo has the type of its content, and a policy that allows no script', () => {
+    assert.equal(coloured.logo.text, svg)
+    assert.partialDeepStrictEqual(coloured.logo.headers, {
+      'content-type': 'image/svg+xml',
+      'content-security-policy': NO_PAGE,
+      'x-content-type-options': 'nosniff',
     })
-    assert.match(html, /<p class="foot" [^>]*>Call &#60;b&#62;1234&#60;\/b&#62;<\/p>/)
-    assert.match(html, /<a href="https:\/\/example\.com\/terms\?a=%22b%22&#38;c">Terms<\/a>/)
-    assert.match(html, /<a href="https:\/\/example\.com\/privacy">Privacy<\/a>/)
-    const help = /<p class="foot" [^>]*>(.*)<\/p>/
-    const linked = await branded({ HELP_URL: 'mailto:help@example.com' })
-    assert.equal(
-      help.exec(linked.html)?.[1],
-      '<a href="mailto:help@example.com">Forgot your password, or need an account?</a>',
-    )
-    const both = await branded({ HELP_URL: 'https://example.com/help', HELP_TEXT: 'Help' })
-    assert.equal(help.exec(both.html)?.[1], '<a href="https://example.com/help">Help</a>')
   })
 
-  test('its logo has the type of its content, and a policy that allows no script', async () => {
-    const svg = '<svg xmlns="http://www.w3.org/2000/svg"><script>alert(1)</script></svg>'
-    const file = join(folder, 'logo.png')
-    await writeFile(file, svg)
-    const { logo } = await branded({ BRAND_LOGO_FILE: file })
-    assert.equal(logo.text, svg)
-    assert.equal(logo.headers['content-type'], 'image/svg+xml')
-    assert.equal(
-      logo.headers['content-security-policy'],
-      "default-src 'none'; frame-ancestors 'none'",
-    )
-    assert.equal(logo.headers['x-content-type-options'], 'nosniff')
+  await t.test('the file names change with the files, and not with the name of the brand', () => {
+    assert.equal(named.logoAddress, plain.logoAddress)
+    assert.notEqual(coloured.logoAddress, plain.logoAddress)
   })
 
-  test('the file names change with the content of the files, and not with the name of the brand', async () => {
-    const one = await branded({})
-    const same = await branded({ BRAND_NAME: 'Other' })
-    const other = await branded({ BRAND_COLOR: '#000' })
-    assert.equal(one.folder, same.folder)
-    assert.notEqual(one.folder, other.folder)
-  })
-
-  test('a logo that cannot be used stops the start with the reason', async () => {
+  await t.test('a logo that cannot be used stops the start with the reason', async () => {
     const service = run({ DATA_DIR: folder, BRAND_LOGO_FILE: join(folder, 'missing.svg') })
     assert.deepEqual(await service.exit, { code: 1, signal: null })
     assert.match(service.output(), /BRAND_LOGO_FILE cannot be used: ENOENT.*missing\.svg/)
   })
 })
 
-describe('the page behind a TLS proxy', () => {
-  test('is answered over HTTPS only, as are its files', async context => {
-    const service = await startTestService('sqlite', { TRUST_PROXY: '127.0.0.1/32' })
-    context.after(() => service.stop())
-    const forwarded = { 'X-Forwarded-For': '203.0.113.9', 'X-Forwarded-Proto': 'https' }
-    const page = await get(service, '/login', forwarded)
-    assert.equal(page.status, 200)
-    for (const path of ['/', '/login', '/docs', '/openapi.json', ...assetsOf(page.text)]) {
-      const { status, json } = await get(service, path, {
-        ...forwarded,
-        'X-Forwarded-Proto': 'http',
-      })
-      assert.deepEqual([status, json.error.code], [403, 'HTTPS_REQUIRED'])
-    }
-  })
+test('the page behind a TLS proxy is answered over HTTPS only, as are its files', async () => {
+  const service = await own(startTestService('sqlite', { TRUST_PROXY: '127.0.0.1/32' }))
+  const forwarded = { 'X-Forwarded-For': '203.0.113.9', 'X-Forwarded-Proto': 'https' }
+  const page = await get(service, '/login', forwarded)
+  assert.equal(page.status, 200)
+  const plain = { ...forwarded, 'X-Forwarded-Proto': 'http' }
+  for (const path of ['/', '/login', '/docs', '/openapi.json', ...assetsOf(page.text)]) {
+    const { status, json } = await get(service, path, plain)
+    assert.deepEqual([status, json.error.code], [403, 'HTTPS_REQUIRED'])
+  }
 })

@@ -1,5 +1,6 @@
 // The code of docs/integrating.md and docs/migrating.md, and a folder in which it and the examples run as printed, except
 // for the addresses.
+import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
@@ -25,33 +26,23 @@ export function recipe(heading: string, language: string, n = 0, document = DOCU
   return code
 }
 
-export type RecipeFolder = {
-  path: string
-  write: (name: string, code: string) => Promise<void>
-  /** Runs a command in this folder; throws if it fails. Returns what it prints. */
-  run: (command: string[], env?: Record<string, string>) => Promise<string>
-  /** Starts a script of this folder as a server with the certificate; returns the address that it prints. */
-  serve: (name: string, port?: number) => Promise<string>
-  remove: () => Promise<void>
-}
+export type RecipeFolder = Awaited<ReturnType<typeof makeRecipeFolder>>
 
 /** With the client, the verifier and these packages. Each printed address is replaced by the real one. */
 export async function makeRecipeFolder(
   addresses: Record<string, string>,
   certFile: string,
   packages = join(PROJECT, 'node_modules'),
-): Promise<RecipeFolder> {
+) {
   const path = await makeTemporaryFolder('login-recipe-')
   for (const name of ['login-client.js', 'verifier.js']) {
     await copyFile(join(PROJECT, 'examples', name), join(path, name))
   }
   await symlink(packages, join(path, 'node_modules'))
   await writeFile(join(path, 'package.json'), '{"type":"module"}')
-  const trusting = {
-    NODE_EXTRA_CA_CERTS: certFile,
-    CURL_CA_BUNDLE: certFile,
-    SSL_CERT_FILE: certFile,
-  }
+  const trusting = Object.fromEntries(
+    ['NODE_EXTRA_CA_CERTS', 'CURL_CA_BUNDLE', 'SSL_CERT_FILE'].map(name => [name, certFile]),
+  )
   const started: ReturnType<typeof start>[] = []
 
   function start(command: string[], env: Record<string, string>) {
@@ -65,25 +56,26 @@ export async function makeRecipeFolder(
 
   return {
     path,
-    async write(name, code) {
+    async write(name: string, code: string) {
       let placed = code
       for (const [printed, real] of Object.entries(addresses)) {
         placed = placed.replaceAll(printed, real)
       }
       await writeFile(join(path, name), placed)
     },
-    async run(command, env = {}) {
+    /** Runs a command in this folder; throws if it fails. Returns what it prints. */
+    async run(command: string[], env: Record<string, string> = {}) {
       const child = start(command, env)
       const [output, errors, [code]] = await Promise.all([
         text(child.stdout),
         text(child.stderr),
         once(child, 'exit'),
       ])
-      if (code !== 0)
-        throw new Error(`${command.join(' ')} ended with ${code}:\n${output}${errors}`)
+      assert.equal(code, 0, `${command.join(' ')} ended with ${code}:\n${output}${errors}`)
       return output
     },
-    async serve(name, port = 0) {
+    /** Starts a script of this folder as a server with the certificate; returns the address that it prints. */
+    async serve(name: string, port = 0) {
       const keyFile = certFile.replace('cert.pem', 'key.pem')
       const env = { CERT_FILE: certFile, KEY_FILE: keyFile, PORT: String(port) }
       const child = start([findMachineNode(), name], env)

@@ -1,6 +1,7 @@
 // A browser without scripts: it keeps cookies, follows redirects, and sends the forms of pages.
 import assert from 'node:assert/strict'
 import type { OutgoingHttpHeaders } from 'node:http'
+import { changeAt } from '../storage/fixtures.ts'
 import { type Answer, PASSWORD, type TestService } from './service.ts'
 
 /** What a browser sends with a page that its user opens. */
@@ -16,7 +17,7 @@ export function createVisitor(service: Pick<TestService, 'call'>, from = '127.0.
     method: string,
     path: string,
     headers: OutgoingHttpHeaders,
-    fields?: Record<string, string>,
+    fields?: object,
   ): Promise<Answer> {
     // Cookies are Strict.
     const isForeign = headers['Sec-Fetch-Site'] === 'cross-site'
@@ -32,7 +33,7 @@ export function createVisitor(service: Pick<TestService, 'call'>, from = '127.0.
         ...NAVIGATION,
         ...headers,
       },
-      ...(fields && { body: String(new URLSearchParams(fields)) }),
+      ...(fields && { body: String(new URLSearchParams({ ...fields })) }),
     })
     for (const line of answer.headers['set-cookie'] ?? []) {
       const [, name = '', value = ''] = /^([^=]+)=([^;]*)/.exec(line) ?? []
@@ -44,36 +45,25 @@ export function createVisitor(service: Pick<TestService, 'call'>, from = '127.0.
   const get = (path: string, headers: OutgoingHttpHeaders = {}) =>
     send('GET', path, { 'Sec-Fetch-Site': 'same-origin', ...headers })
   /** As a form of a page sends it. Follows the redirect after success. */
-  async function post(
-    path: string,
-    fields: Record<string, string> = {},
-    headers: OutgoingHttpHeaders = {},
-  ): Promise<Answer> {
+  async function post(path: string, fields = {}, headers: OutgoingHttpHeaders = {}) {
     const answer = await send('POST', path, { 'Sec-Fetch-Site': 'same-origin', ...headers }, fields)
-    if (answer.status !== 303) return answer
-    return get(String(answer.headers.location), { 'Sec-Fetch-Site': 'same-origin' })
+    return answer.status === 303 ? get(String(answer.headers.location)) : answer
   }
   return {
     cookies,
     get,
     post,
     logIn: (email: string, password = PASSWORD, path = '/login') => post(path, { email, password }),
-    /** Sends the form with this action, with its hidden fields. */
-    submit(page: Answer, action: string, fields: Record<string, string> = {}) {
-      const form = formIn(page, action)
-      assert.ok(form, `no form ${action} in ${page.text}`)
-      const hidden = [...form.html.matchAll(/type="hidden" name="(\w+)" value="([^"]*)"/g)]
+    /** Sends the form whose action begins so, with its hidden fields. */
+    submit({ text }: Answer, action: string, fields: Record<string, string> = {}) {
+      const forms = [...text.matchAll(/<form [^>]*action="([^"]*)">.*?<\/form>/gs)]
+      const [html, path] = forms.find(([, given = '']) => given.startsWith(action)) ?? []
+      assert.ok(html && path, `no form ${action} in ${text}`)
+      const hidden = [...html.matchAll(/type="hidden" name="(\w+)" value="([^"]*)"/g)]
       const given = hidden.map(([, name = '', value = '']) => [name, unescaped(value)])
-      return post(form.path, { ...Object.fromEntries(given), ...fields })
+      return post(unescaped(path), { ...Object.fromEntries(given), ...fields })
     },
   }
-}
-
-/** The form whose action begins so. */
-function formIn({ text }: Answer, action: string) {
-  const forms = [...text.matchAll(/<form [^>]*action="([^"]*)">.*?<\/form>/gs)]
-  const [html, path] = forms.find(([, given = '']) => given.startsWith(action)) ?? []
-  return html === undefined ? null : { html, path: unescaped(path ?? '') }
 }
 
 export const unescaped = (html: string) =>
@@ -91,4 +81,11 @@ export const noticeIn = (page: Answer) => textIn(page, 'notice')
 export function refreshIn({ text }: Answer): string | undefined {
   const [, address] = /http-equiv="refresh" content="0;url=([^"]*)"/.exec(text) ?? []
   return address === undefined ? undefined : unescaped(address)
+}
+
+/** The user's password stays the same, but is now temporary. */
+export async function makeTemporary({ store, now }: TestService, email: string): Promise<void> {
+  const { id = '', passwordHash = '' } = (await store.users.findByEmail(email)) ?? {}
+  const until = new Date(now().getTime() + 3_600_000)
+  await store.users.setPassword(id, passwordHash, changeAt(now()), until)
 }

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { generateKeyPairSync, randomBytes, randomUUID } from 'node:crypto'
-import { describe, test } from 'node:test'
+import { test } from 'node:test'
 import { createLocalJWKSet, type JWK, jwtVerify } from 'jose'
 import { makeKeys } from '../../test/support/keys.ts'
 import { ACCESS_TOKEN_SECONDS } from '../domain/lifetimes.ts'
@@ -17,65 +17,35 @@ const TOKENS = {
 }
 const SESSION = { id: randomUUID(), expiresAt: new Date('2030-01-31T00:00:00Z') }
 const USER: User = {
-  id: randomUUID(),
-  email: 'kate@example.com',
-  passwordHash: 'canary-hash',
-  name: 'Kate O’Neil',
-  role: 'admin',
-  isActive: true,
-  failedLoginAttempts: 3,
-  lockedUntil: null,
-  lockedBy: null,
-  temporaryUntil: null,
-  createdAt: NOW,
-  updatedAt: NOW,
+  ...{ id: randomUUID(), email: 'kate@example.com', name: 'Kate O’Neil', role: 'admin' },
+  ...{ passwordHash: 'canary-hash', isActive: true, failedLoginAttempts: 3, lockedUntil: null },
+  ...{ lockedBy: null, temporaryUntil: null, createdAt: NOW, updatedAt: NOW },
 }
 const SECRET: JWK = { kty: 'oct', kid: 's', k: randomBytes(32).toString('base64url') }
 
-const KINDS: [algorithm: string, key: JWK][] = [
-  [
-    'ES256',
-    generateKeyPairSync('ec', { namedCurve: 'P-256' }).privateKey.export({ format: 'jwk' }),
-  ],
-  ['EdDSA', generateKeyPairSync('ed25519').privateKey.export({ format: 'jwk' })],
-  [
-    'RS256',
-    generateKeyPairSync('rsa', { modulusLength: 2048 }).privateKey.export({ format: 'jwk' }),
-  ],
-]
+const KEYS = {
+  ES256: generateKeyPairSync('ec', { namedCurve: 'P-256' }),
+  EdDSA: generateKeyPairSync('ed25519'),
+  RS256: generateKeyPairSync('rsa', { modulusLength: 2048 }),
+}
 
-for (const [algorithm, key] of KINDS) {
-  describe(`an access token signed with ${algorithm}`, async () => {
+for (const [algorithm, { privateKey }] of Object.entries(KEYS)) {
+  test(`a token signed with ${algorithm} verifies with the published keys and has only the documented claims`, async () => {
+    const key = privateKey.export({ format: 'jwk' })
     const keys = createKeys(await importKeys({ keys: [key, SECRET] }))
     const { accessKey } = keys.signingAt(NOW)
+    const { accessToken } = signAccessToken(accessKey, TOKENS, USER, SESSION, NOW)
     const jwks = createLocalJWKSet(keys.publicJwks())
-    const sign = async (session = SESSION) =>
-      signAccessToken(accessKey, TOKENS, USER, session, NOW).accessToken
-    const rules = {
-      algorithms: [algorithm],
-      typ: 'at+jwt',
-      issuer: TOKENS.issuer,
-      audience: TOKENS.audience,
-      currentDate: NOW,
-    }
-
-    test('verifies with the published keys and has only the documented claims', async () => {
-      const { payload, protectedHeader } = await jwtVerify(await sign(), jwks, rules)
-      assert.deepEqual(protectedHeader, { alg: algorithm, typ: 'at+jwt', kid: accessKey.keyId })
-      const { jti, ...claims } = payload
-      assert.match(String(jti), /^[0-9a-f-]{36}$/)
-      assert.deepEqual(claims, {
-        iss: TOKENS.issuer,
-        aud: TOKENS.audience,
-        sub: USER.id,
-        sid: SESSION.id,
-        email: USER.email,
-        name: USER.name,
-        role: USER.role,
-        iat: ISSUED_AT,
-        exp: ISSUED_AT + 3600,
-      })
-      assert.equal(ACCESS_TOKEN_SECONDS, 3600)
+    const { issuer, audience } = TOKENS
+    const rules = { algorithms: [algorithm], typ: 'at+jwt', issuer, audience, currentDate: NOW }
+    const { payload, protectedHeader } = await jwtVerify(accessToken, jwks, rules)
+    assert.deepEqual(protectedHeader, { alg: algorithm, typ: 'at+jwt', kid: accessKey.keyId })
+    const { jti, ...claims } = payload
+    assert.match(String(jti), /^[0-9a-f-]{36}$/)
+    const { id, email, name, role } = USER
+    assert.deepEqual(claims, {
+      ...{ iss: issuer, aud: audience, sub: id, sid: SESSION.id, email, name, role },
+      ...{ iat: ISSUED_AT, exp: ISSUED_AT + 3600 },
     })
   })
 }

@@ -19,10 +19,11 @@ async function openWithCookie() {
   const { store, database } = await openTestStore('sqlite')
   const keys = await makeKeys(NOW)
   const time = { ms: NOW_MS }
-  const clock = () => new Date(time.ms)
-  const readAccessToken = createAccessTokenReader(keys, TOKENS)
-  const cookieIdleSeconds = IDLE_MS / 1000
-  const deps = { store, keys, tokens: TOKENS, readAccessToken, cookieIdleSeconds, clock }
+  const deps = {
+    ...{ store, keys, tokens: TOKENS, cookieIdleSeconds: IDLE_MS / 1000 },
+    readAccessToken: createAccessTokenReader(keys, TOKENS),
+    clock: () => new Date(time.ms),
+  }
   const userId = await insertTestUser(store, 'ann@example.com', NOW)
   const session = { id: randomUUID(), ip: '::1', expiresAt: new Date(NOW_MS + 9 * IDLE_MS) }
   await openFor(store, { id: userId, passwordHash: 'a hash' }, makeScopes(), NOW, 100, session)

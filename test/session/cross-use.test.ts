@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { after, before, describe, test } from 'node:test'
+import { describe, test } from 'node:test'
 import { ENGINES_BY_RUN } from '../support/engines.ts'
 import { type Answer, PASSWORD } from '../support/service.ts'
 import {
@@ -8,85 +8,18 @@ import {
   cookie,
   cookieIn,
   DEVICE_COOKIE,
-  type Login,
   ownChange,
-  type SessionService,
-  startSessionService,
+  ownSessions,
 } from '../support/session-client.ts'
 
 const CREDENTIALS = ['accessToken', 'refreshToken', 'cookie', 'device', 'csrf'] as const
 type Credential = (typeof CREDENTIALS)[number]
 
-type Place = {
-  name: string
-  belongs: Credential
-  /** Sends the value in this place; every other part of the request is valid. */
-  present: (service: SessionService, login: Login, value: string) => Promise<Answer>
-  /** The statuses that answer a value of another kind. */
-  refused: number[]
-}
-
-const PLACES: Place[] = [
-  {
-    name: 'the bearer of GET /session',
-    belongs: 'accessToken',
-    present: (service, _login, value) => service.get('/session', bearer(value)),
-    refused: [401],
-  },
-  {
-    name: 'the bearer of DELETE /sessions',
-    belongs: 'accessToken',
-    present: (service, _login, value) => service.delete('/sessions', bearer(value)),
-    refused: [401],
-  },
-  {
-    name: 'the session cookie of GET /session',
-    belongs: 'cookie',
-    present: (service, _login, value) => service.get('/session', cookie(value)),
-    refused: [401],
-  },
-  {
-    name: 'the session cookie of POST /refresh',
-    belongs: 'cookie',
-    present: (service, login, value) =>
-      service.call({ path: `${AUTH}/refresh`, headers: ownChange({ ...login, cookie: value }) }),
-    refused: [401, 403],
-  },
-  {
-    name: 'the CSRF token of POST /refresh',
-    belongs: 'csrf',
-    present: (service, login, value) =>
-      service.call({ path: `${AUTH}/refresh`, headers: ownChange({ ...login, csrf: value }) }),
-    refused: [403],
-  },
-  {
-    name: 'the CSRF token of DELETE /sessions',
-    belongs: 'csrf',
-    present: (service, login, value) =>
-      service.delete('/sessions', ownChange({ ...login, csrf: value })),
-    refused: [403],
-  },
-  {
-    name: 'the body of POST /refresh',
-    belongs: 'refreshToken',
-    present: (service, _login, value) => service.refresh(value),
-    refused: [401],
-  },
-]
-
 for (const engine of ENGINES_BY_RUN) {
-  describe(`credentials in the place of another kind, on ${engine}`, () => {
-    let service: SessionService
-    let login: Login
-    before(async () => {
-      service = await startSessionService(engine)
-      await service.addUser('kate@example.com')
-      login = await service.browserLogin('kate@example.com')
-    })
-    after(async () => {
-      await service.assertSecretsKept()
-      await service.stop()
-    })
+  describe(`credentials in the place of another kind, on ${engine}`, async () => {
+    const service = await ownSessions(engine)
+    await service.addUser('kate@example.com')
+    const login = await service.browserLogin('kate@example.com')
 
     async function assertAlive(): Promise<void> {
       for (const headers of [bearer(login.accessToken), cookie(login.cookie)]) {
@@ -95,45 +28,57 @@ for (const engine of ENGINES_BY_RUN) {
       }
     }
 
-    for (const { name, belongs, present, refused } of PLACES) {
-      for (const credential of CREDENTIALS.filter(other => other !== belongs)) {
-        test(`${credential} is refused as ${name}`, async () => {
-          const { status, json, headers } = await present(service, login, login[credential])
-          assert.ok(refused.includes(status), String(status))
+    const refreshByCookie = (changed: object) =>
+      service.call({ path: `${AUTH}/refresh`, headers: ownChange({ ...login, ...changed }) })
+    /** The statuses answer a value of another kind. Every other part of the request is valid. */
+    const PLACES: [
+      name: string,
+      belongs: Credential,
+      refused: number[],
+      present: (value: string) => Promise<Answer>,
+    ][] = [
+      ['bearer', 'accessToken', [401], value => service.get('/session', bearer(value))],
+      ['session cookie', 'cookie', [401], value => service.get('/session', cookie(value))],
+      ['cookie of a refresh', 'cookie', [401, 403], value => refreshByCookie({ cookie: value })],
+      ['CSRF token', 'csrf', [403], value => refreshByCookie({ csrf: value })],
+      ['refresh token', 'refreshToken', [401], value => service.refresh(value)],
+    ]
+    for (const [name, belongs, refused, present] of PLACES) {
+      test(`only the ${belongs} is accepted as the ${name}`, async () => {
+        for (const credential of CREDENTIALS.filter(other => other !== belongs)) {
+          const { status, json, headers } = await present(login[credential])
+          assert.ok(refused.includes(status), `${credential}: ${status}`)
           assert.equal(json.error.code, status === 401 ? 'INVALID_TOKEN' : 'CSRF_FAILED')
           assert.equal(json.data, undefined)
           assert.equal(headers['set-cookie'], undefined)
           await assertAlive()
-        })
-      }
-
-      test(`${belongs} is accepted as ${name}`, async () => {
-        const { status, text, json } = await present(service, login, login[belongs])
+        }
+        const { status, text, json } = await present(login[belongs])
         assert.equal(status, 200, text)
-        if (json.data.refreshToken) login = { ...login, refreshToken: json.data.refreshToken }
+        if (json.data.refreshToken) login.refreshToken = json.data.refreshToken
         await assertAlive()
       })
     }
 
-    for (const credential of CREDENTIALS.filter(other => other !== 'refreshToken')) {
-      test(`${credential} ends no session when it is sent as the refresh token of a logout`, async () => {
+    test('no other credential ends a session as the refresh token of a logout', async () => {
+      for (const credential of CREDENTIALS.filter(other => other !== 'refreshToken')) {
         assert.equal((await service.logout(login[credential])).text, '{"success":true,"data":{}}')
         await assertAlive()
-      })
-    }
+      }
+    })
 
-    for (const credential of CREDENTIALS) {
-      const isOwn = credential === 'device'
-      test(`a login with ${credential} as the device cookie ${isOwn ? 'keeps its' : 'gets a new'} device`, async () => {
+    test('a login keeps the device of a device cookie only', async () => {
+      for (const credential of CREDENTIALS) {
         const answer = await service.call({
           headers: { 'Sec-Fetch-Site': 'same-origin', ...cookie(login[credential], DEVICE_COOKIE) },
           body: { email: 'kate@example.com', password: PASSWORD },
         })
         assert.equal(answer.status, 200)
-        assert.equal(cookieIn(answer, DEVICE_COOKIE) === login.device, isOwn)
+        const isKept = cookieIn(answer, DEVICE_COOKIE) === login.device
+        assert.equal(isKept, credential === 'device', credential)
         await assertAlive()
-      })
-    }
+      }
+    })
 
     test('no credential is accepted as a password', async () => {
       for (const credential of CREDENTIALS) {

@@ -1,10 +1,11 @@
 // The feed of ended sessions: what it lists and for how long, its cursor, and what it costs.
 import assert from 'node:assert/strict'
-import { after, before, beforeEach, describe, test } from 'node:test'
+import { beforeEach, describe, test } from 'node:test'
 import { byEmail, changeAt } from '../storage/fixtures.ts'
 import { ENGINES_BY_RUN } from '../support/engines.ts'
 import { fillSessions } from '../support/many-sessions.ts'
 import { scrape } from '../support/metrics.ts'
+import { inParallel, own } from '../support/own.ts'
 import { freePort } from '../support/postgres-server.ts'
 import {
   type Answer,
@@ -19,10 +20,9 @@ import {
   DEVICE_COOKIE,
   MINUTE_MS,
   ownChange,
+  ownSessions,
   SECOND_MS,
   SESSION_COOKIE,
-  type SessionService,
-  startSessionService,
 } from '../support/session-client.ts'
 
 const FEED = '/.well-known/ended-sessions'
@@ -32,18 +32,10 @@ const BLOCK_MS = 10 * SECOND_MS
 type Feed = { ended: string[]; next: string; more: boolean }
 
 for (const engine of ENGINES_BY_RUN) {
-  describe(`the feed of ended sessions on ${engine}`, () => {
-    let service: SessionService
-    let opsPort: number
-    before(async () => {
-      opsPort = await freePort()
-      const env = { ...UNLIMITED, MAX_SESSIONS_PER_USER: '3', OPS_PORT: String(opsPort) }
-      service = await startSessionService(engine, env)
-    })
-    after(async () => {
-      await service.assertSecretsKept()
-      await service.stop()
-    })
+  describe(`the feed of ended sessions on ${engine}`, async () => {
+    const opsPort = await freePort()
+    const env = { ...UNLIMITED, MAX_SESSIONS_PER_USER: '3', OPS_PORT: String(opsPort) }
+    const service = await ownSessions(engine, env)
     // Each test starts with a new read of the database, and without entries.
     beforeEach(() => service.advance(2 * LISTED_MS))
 
@@ -64,11 +56,11 @@ for (const engine of ENGINES_BY_RUN) {
     const countReads = async (action: () => Promise<unknown>) => {
       const count = async () => {
         const series = await scrape(opsPort)
-        const reads = ['done', 'error'].map(
-          result =>
+        const countOf = (result: string) =>
+          series.get(
             `database_operation_seconds_count{operation="sessions.hasMoreEnded",result="${result}"}`,
-        )
-        return reads.reduce((sum, name) => sum + (series.get(name) ?? 0), 0)
+          ) ?? 0
+        return countOf('done') + countOf('error')
       }
       const [before, startMs] = [await count(), performance.now()]
       await action()
@@ -81,74 +73,54 @@ for (const engine of ENGINES_BY_RUN) {
       return { email, ...(await service.programLogin(email)) }
     }
     type LoggedIn = Awaited<ReturnType<typeof logIn>>
+    const users = () => byEmail(service.store)
+    /** At the same moment as the service. */
+    async function startOther() {
+      const other = await own(startTestService(engine, { ...service.env, OPS_PORT: '0' }, service))
+      other.advance(service.now().getTime() - other.now().getTime())
+      return other
+    }
 
-    const ENDS: [name: string, end: (login: LoggedIn) => Promise<unknown>][] = [
-      ['a logout by refresh token', login => service.logout(login.refreshToken)],
-      [
-        'a logout by access token',
-        ({ accessToken }) =>
-          service.call({ path: `${AUTH}/logout`, headers: bearer(accessToken), body: {} }),
-      ],
-      [
-        'the end of a session by its user',
-        ({ sessionId, accessToken }) =>
-          service.delete(`/sessions/${sessionId}`, bearer(accessToken)),
-      ],
-      [
-        'the end of all other sessions',
-        async ({ email }) => {
-          const { accessToken } = await service.programLogin(email)
-          return service.delete('/sessions', bearer(accessToken))
-        },
-      ],
-      [
-        'a reused refresh token',
-        async ({ refreshToken }) => {
-          await service.refresh(refreshToken)
-          service.advance(2 * MINUTE_MS)
-          assert.equal((await service.refresh(refreshToken)).status, 401)
-        },
-      ],
-      [
-        'a change of the password',
-        ({ email }) => {
-          const newPassword = 'seven green boats at noon'
-          const body = { email, currentPassword: PASSWORD, newPassword }
-          return service.call({ path: `${AUTH}/password`, body })
-        },
-      ],
-      [
-        'a login beyond the limit',
-        async ({ email }) => {
-          for (let i = 0; i < 3; i++) await service.programLogin(email)
-        },
-      ],
-      [
-        'the end of a session by an administrator',
-        ({ sessionId }) => service.store.sessions.endByAdministrator(sessionId, change()),
-      ],
-      [
-        'the end of all sessions by an administrator',
-        ({ email }) => byEmail(service.store).endSessions(email, change()),
-      ],
-      ['a lock', ({ email }) => byEmail(service.store).lock(email, later(MINUTE_MS), change())],
-      ['a deactivation', ({ email }) => byEmail(service.store).deactivate(email, change())],
-      [
-        'a password set by an administrator',
-        ({ email }) => byEmail(service.store).setPassword(email, 'a hash', change()),
-      ],
-      [
-        'an import',
-        ({ email, userId: id }) => {
-          const unsaid = { role: null, createdAt: null, lockedUntil: null }
-          const user = { id, isIdGiven: true, email, passwordHash: 'x', name: 'N', isActive: false }
-          const options = { mayUpdate: true, isDryRun: false }
-          return service.store.imports.run([{ ...user, ...unsaid }], options, change())
-        },
-      ],
-      ['a deletion', ({ email }) => byEmail(service.store).delete(email, change())],
-    ]
-    for (const [name, end] of ENDS) {
+    const ENDS: Record<string, (login: LoggedIn) => Promise<unknown>> = {
+      'a logout by refresh token': login => service.logout(login.refreshToken),
+      'a logout by access token': ({ accessToken }) =>
+        service.call({ path: `${AUTH}/logout`, headers: bearer(accessToken), body: {} }),
+      'the end of a session by its user': ({ sessionId, accessToken }) =>
+        service.delete(`/sessions/${sessionId}`, bearer(accessToken)),
+      'the end of all other sessions': async ({ email }) => {
+        const { accessToken } = await service.programLogin(email)
+        return service.delete('/sessions', bearer(accessToken))
+      },
+      'a reused refresh token': async ({ refreshToken }) => {
+        await service.refresh(refreshToken)
+        service.advance(2 * MINUTE_MS)
+        assert.equal((await service.refresh(refreshToken)).status, 401)
+      },
+      'a change of the password': ({ email }) => {
+        const newPassword = 'seven green boats at noon'
+        const body = { email, currentPassword: PASSWORD, newPassword }
+        return service.call({ path: `${AUTH}/password`, body })
+      },
+      'a login beyond the limit': async ({ email }) => {
+        for (let i = 0; i < 3; i++) await service.programLogin(email)
+      },
+      'the end of a session by an administrator': ({ sessionId }) =>
+        service.store.sessions.endByAdministrator(sessionId, change()),
+      'the end of all sessions by an administrator': ({ email }) =>
+        users().endSessions(email, change()),
+      'a lock': ({ email }) => users().lock(email, later(MINUTE_MS), change()),
+      'a deactivation': ({ email }) => users().deactivate(email, change()),
+      'a password set by an administrator': ({ email }) =>
+        users().setPassword(email, 'a hash', change()),
+      'an import': ({ email, userId: id }) => {
+        const unsaid = { role: null, createdAt: null, lockedUntil: null }
+        const user = { id, isIdGiven: true, email, passwordHash: 'x', name: 'N', isActive: false }
+        const options = { mayUpdate: true, isDryRun: false }
+        return service.store.imports.run([{ ...user, ...unsaid }], options, change())
+      },
+      'a deletion': ({ email }) => users().delete(email, change()),
+    }
+    for (const [name, end] of Object.entries(ENDS)) {
       test(`lists the session that ${name} has ended, and no other, for 65 minutes`, async t => {
         service.stopClock(t)
         const other = await logIn()
@@ -195,7 +167,7 @@ for (const engine of ENGINES_BY_RUN) {
       const logins = [await logIn(), await logIn()]
       await service.logout(logins[0]?.refreshToken)
       service.advance(LISTED_MS)
-      for (const { email } of logins) await byEmail(service.store).delete(email, change())
+      for (const { email } of logins) await users().delete(email, change())
       const rows = () => service.database.rows('select id from ended_sessions')
       assert.deepEqual(
         (await rows()).map(({ id }) => id),
@@ -235,25 +207,21 @@ for (const engine of ENGINES_BY_RUN) {
       await service.logout(punctual.refreshToken)
       const { next } = await read()
       service.advance(SECOND_MS)
-      await byEmail(service.store).deactivate(late.email, long)
+      await users().deactivate(late.email, long)
       const { ended } = await read(`?after=${next}`)
       assert.deepEqual(ended.toSorted(), [punctual.sessionId, late.sessionId].toSorted())
     })
 
-    test('25,000 ends of one millisecond come in pages of at most 10,000, from any instance', async context => {
+    test('25,000 ends of one millisecond come in pages of at most 10,000, from any instance', async () => {
       const { userId } = await logIn()
       const filling = { tokensEach: 0, endedAt: service.now() }
       await fillSessions(service.database, userId, 25_000, service.now(), filling)
-      const other = await startTestService(engine, { ...service.env, OPS_PORT: '0' }, service)
-      context.after(() => other.stop())
-      other.advance(service.now().getTime() - other.now().getTime())
+      const other = await startOther()
       const ids = new Set<string>()
       const pages: Feed[] = []
       for (let next = ''; pages.at(-1)?.more !== false; next = `?after=${pages.at(-1)?.next}`) {
-        const path = `${FEED}${next}`
-        const page = feedOf(
-          await (pages.length % 2 ? other : service).call({ method: 'GET', path }),
-        )
+        const instance = pages.length % 2 ? other : service
+        const page = feedOf(await instance.call({ method: 'GET', path: `${FEED}${next}` }))
         assert.ok(page.ended.length > 0 && page.ended.length <= 10_000)
         for (const id of page.ended) ids.add(id)
         pages.push(page)
@@ -321,7 +289,7 @@ for (const engine of ENGINES_BY_RUN) {
       await service.database.rows('alter table ended_sessions rename to away')
       service.advance(SECOND_MS)
       const { reads, allowed } = await countReads(async () => {
-        const answers = await Promise.all(Array.from({ length: 50 }, () => ask(`?after=${next}`)))
+        const answers = await inParallel(50, () => ask(`?after=${next}`))
         assert.deepEqual(countStatuses(answers), { 500: 50 })
         assert.equal(answers[0]?.json.error.code, 'INTERNAL_ERROR')
       })
@@ -333,14 +301,12 @@ for (const engine of ENGINES_BY_RUN) {
       assert.deepEqual(ended, [first.sessionId, second.sessionId])
     })
 
-    test('two instances list the same, also after a start, and a cursor of one is one of the other', async context => {
+    test('two instances list the same, also after a start, and a cursor of one is one of the other', async () => {
       const [first, second, third] = [await logIn(), await logIn(), await logIn()]
       await service.logout(first.refreshToken)
-      await byEmail(service.store).delete(second.email, change())
+      await users().delete(second.email, change())
       const here = await read()
-      const other = await startTestService(engine, { ...service.env, OPS_PORT: '0' }, service)
-      context.after(() => other.stop())
-      other.advance(service.now().getTime() - other.now().getTime())
+      const other = await startOther()
       const askOther = async (query: string) => {
         other.advance(SECOND_MS)
         return feedOf(await other.call({ method: 'GET', path: `${FEED}${query}` }))

@@ -1,8 +1,9 @@
 // How many sessions a user can have, and which sessions a login ends.
 import assert from 'node:assert/strict'
-import { after, before, describe, test } from 'node:test'
+import { describe, test } from 'node:test'
 import { ENGINES_BY_RUN } from '../support/engines.ts'
-import { fillSessions, keepSessions } from '../support/many-sessions.ts'
+import { fillSessions } from '../support/many-sessions.ts'
+import { inParallel, own } from '../support/own.ts'
 import { countStatuses, loggedBy, PASSWORD, UNLIMITED } from '../support/service.ts'
 import {
   bearer,
@@ -10,23 +11,16 @@ import {
   DEVICE_COOKIE,
   type Login,
   MINUTE_MS,
+  ownSessions,
   SESSION_COOKIE,
-  type SessionService,
   startSessionService,
 } from '../support/session-client.ts'
 
 const MAX = 100
 
 for (const engine of ENGINES_BY_RUN) {
-  describe(`the sessions that a login ends on ${engine}`, () => {
-    let service: SessionService
-    before(async () => {
-      service = await startSessionService(engine, UNLIMITED)
-    })
-    after(async () => {
-      await service.assertSecretsKept()
-      await service.stop()
-    })
+  describe(`the sessions that a login ends on ${engine}`, async () => {
+    const service = await ownSessions(engine, UNLIMITED)
 
     const count = (userId: string) => service.store.sessions.countLive(userId, service.now())
     const isLive = async ({ refreshToken }: Login) =>
@@ -34,10 +28,11 @@ for (const engine of ENGINES_BY_RUN) {
     const cookies = (session: string, device: string) => ({
       headers: { Cookie: `${SESSION_COOKIE}=${session}; ${DEVICE_COOKIE}=${device}` },
     })
+    /** The reason, session and user of each end that the action logs. */
     const endedBy = async (action: () => Promise<unknown>) =>
       (await loggedBy(service, action))
         .filter(({ event }) => event === 'session.ended')
-        .map(({ reason, sessionId, userId }) => ({ reason, sessionId, userId }))
+        .map(({ reason, sessionId, userId }) => [reason, sessionId, userId])
 
     test('beyond the limit the least recently used session ends and is logged', async () => {
       const email = await service.newUser()
@@ -49,9 +44,7 @@ for (const engine of ENGINES_BY_RUN) {
       const { json } = await service.refresh(used.refreshToken)
       assert.equal(await count(used.userId), MAX)
       const ended = await endedBy(() => service.programLogin(email))
-      assert.deepEqual(ended, [
-        { reason: 'limit', sessionId: unused.sessionId, userId: unused.userId },
-      ])
+      assert.deepEqual(ended, [['limit', unused.sessionId, unused.userId]])
       assert.equal(await isLive(unused), false)
       assert.equal((await service.refresh(json.data.refreshToken)).status, 200)
       assert.equal(await count(used.userId), MAX)
@@ -75,9 +68,7 @@ for (const engine of ENGINES_BY_RUN) {
         service.advance(idleMs)
         const call = cookies(old.cookie, old.device)
         const ended = await endedBy(() => service.browserLogin(email, call))
-        assert.deepEqual(ended, [
-          { reason: 'replaced', sessionId: old.sessionId, userId: old.userId },
-        ])
+        assert.deepEqual(ended, [['replaced', old.sessionId, old.userId]])
         assert.equal(await isLive(old), false)
         assert.equal(await isLive(other), true)
         assert.equal((await service.get('/session', cookie(old.cookie))).status, 401)
@@ -94,17 +85,15 @@ for (const engine of ENGINES_BY_RUN) {
       const ended = await endedBy(() =>
         service.browserLogin(second, { headers: cookie(old.cookie) }),
       )
-      assert.deepEqual(ended, [
-        { reason: 'replaced', sessionId: old.sessionId, userId: old.userId },
-      ])
+      assert.deepEqual(ended, [['replaced', old.sessionId, old.userId]])
     })
 
     test('a program that sends a cookie ends nothing', async () => {
       const email = await service.newUser()
       const old = await service.browserLogin(email)
       const body = { email, password: PASSWORD }
-      const headers = cookies(old.cookie, old.device).headers
-      const ended = await endedBy(() => service.call({ headers, body }))
+      const call = { ...cookies(old.cookie, old.device), body }
+      const ended = await endedBy(() => service.call(call))
       assert.deepEqual(ended, [])
       assert.equal(await isLive(old), true)
     })
@@ -126,9 +115,7 @@ for (const engine of ENGINES_BY_RUN) {
         if (minutes === 50) token = (await service.refresh(token)).json.data.refreshToken
       }
       const ended = await endedBy(onDevice)
-      assert.deepEqual(ended, [
-        { reason: 'abandoned', sessionId: abandoned.sessionId, userId: abandoned.userId },
-      ])
+      assert.deepEqual(ended, [['abandoned', abandoned.sessionId, abandoned.userId]])
       assert.equal((await service.refresh(token)).status, 200)
       for (const login of [byCookie, elsewhere, program, stranger]) {
         assert.equal(await isLive(login), true)
@@ -139,20 +126,14 @@ for (const engine of ENGINES_BY_RUN) {
       const email = await service.newUser()
       const old = await service.browserLogin(email)
       const call = cookies(old.cookie, old.device)
-      const ended = await endedBy(() =>
-        Promise.all(Array.from({ length: 8 }, () => service.browserLogin(email, call))),
-      )
-      assert.deepEqual(
-        ended.map(({ sessionId }) => sessionId),
-        [old.sessionId],
-      )
+      const ended = await endedBy(() => inParallel(8, () => service.browserLogin(email, call)))
+      assert.deepEqual(ended, [['replaced', old.sessionId, old.userId]])
       assert.equal(await count(old.userId), 8)
     })
 
     test('logouts, logins beyond the limit and refreshes at the same time leave at most 100 sessions', async () => {
       const email = await service.newUser()
-      const logins: Login[] = []
-      for (let i = 0; i < 4; i++) logins.push(await service.programLogin(email))
+      const logins = await inParallel(4, () => service.programLogin(email))
       const userId = logins[0]?.userId ?? ''
       await fillSessions(service.database, userId, MAX, service.now())
       const answers = await Promise.all([
@@ -160,9 +141,9 @@ for (const engine of ENGINES_BY_RUN) {
           service.refresh(refreshToken),
           service.logout(refreshToken),
         ]),
-        ...Array.from({ length: 20 }, () => service.login(email, PASSWORD)),
+        inParallel(20, () => service.login(email, PASSWORD)),
       ])
-      const { 200: _, 401: __, 503: ___, ...others } = countStatuses(answers)
+      const { 200: _, 401: __, 503: ___, ...others } = countStatuses(answers.flat())
       assert.deepEqual(others, {})
       await service.programLogin(email)
       assert.ok((await count(userId)) <= MAX)
@@ -173,63 +154,58 @@ for (const engine of ENGINES_BY_RUN) {
       const { userId, sessionId, accessToken } = await service.programLogin(email)
       await fillSessions(service.database, userId, 234, service.now())
       const page = (query: string) => service.get(`/sessions${query}`, bearer(accessToken))
-      for (const [limit, pages] of [
-        ['', 3],
-        ['100', 3],
-        ['47', 5],
+      for (const [query, pages] of [
+        ['?', 3],
+        ['?limit=100', 3],
+        ['?limit=47', 5],
       ] as const) {
         const seen: string[] = []
         let [next, count]: [string | undefined, number] = [undefined, 0]
         do {
-          const query = new URLSearchParams({
-            ...(limit && { limit }),
-            ...(next && { after: next }),
-          })
-          const { status, json } = await page(`?${query}`)
+          const after: string = next === undefined ? '' : `&after=${next}`
+          const { status, json } = await page(`${query}${after}`)
           assert.equal(status, 200)
           seen.push(...json.data.sessions.map(({ id }) => id))
           next = json.data.next
           count++
         } while (next !== undefined)
-        assert.equal(count, pages)
-        assert.equal(new Set(seen).size, 235)
-        assert.equal(seen.length, 235)
+        assert.deepEqual([count, seen.length, new Set(seen).size], [pages, 235, 235])
         assert.ok(seen.includes(sessionId))
       }
       const first = (await page('?limit=2')).json.data
       assert.equal(first.sessions.length, 2)
       await service.delete(`/sessions/${first.next}`, bearer(accessToken))
       for (const id of [first.next, first.next?.toUpperCase()]) {
-        assert.equal(
-          (await page(`?after=${id}`)).status,
-          200,
-          'an ended session is still a valid start of a page',
-        )
+        const { status } = await page(`?after=${id}`)
+        assert.equal(status, 200, 'an ended session is still a valid start of a page')
       }
 
       const stranger = await service.programLogin(await service.newUser())
-      const refused = ['0', '101', '-1', '1e1', '010', '1.5', 'x', '', '9'.repeat(400)]
-      for (const limit of refused) {
-        const { status, json } = await page(`?limit=${limit}`)
-        assert.deepEqual([status, json.error.code], [400, 'BAD_REQUEST'], limit)
-        assert.deepEqual(json.error.fields, ['limit'])
-      }
-      const unknown = [stranger.sessionId, crypto.randomUUID(), 'x', '', '%00', "'--"]
-      for (const id of [...unknown, `${sessionId}&after=${sessionId}`]) {
-        const { status, json } = await page(`?after=${id}`)
-        assert.deepEqual([status, json.error.code], [400, 'BAD_REQUEST'], id)
-        assert.deepEqual(json.error.fields, ['after'])
+      const limits = ['0', '101', '-1', '1e1', '010', '1.5', 'x', '', '9'.repeat(400)]
+      const ids = [stranger.sessionId, crypto.randomUUID(), 'x', '', '%00', "'--"]
+      for (const [field, values] of [
+        ['limit', limits],
+        ['after', [...ids, `${sessionId}&after=${sessionId}`]],
+      ] as const) {
+        for (const value of values) {
+          const { status, json } = await page(`?${field}=${value}`)
+          const { code, fields } = json.error
+          assert.deepEqual([status, code, fields], [400, 'BAD_REQUEST', [field]], value)
+        }
       }
     })
   })
 }
 
-test('a login succeeds although PostgreSQL cannot apply the limit, and that is logged', async t => {
-  const service = await startSessionService('postgres', { MAX_SESSIONS_PER_USER: '1' })
-  t.after(service.stop)
+test('a login succeeds although PostgreSQL cannot apply the limit, and that is logged', async () => {
+  const service = await own(startSessionService('postgres', { MAX_SESSIONS_PER_USER: '1' }))
   const email = await service.newUser()
   const { userId } = await service.programLogin(email)
-  await keepSessions(service.database)
+  await service.database.rows(`create function keep() returns trigger language plpgsql
+    as $$ begin raise exception 'kept'; end $$`)
+  await service.database.rows(
+    'create trigger keeping before update on sessions for each row execute function keep()',
+  )
   const lines = await loggedBy(service, () => service.programLogin(email))
   const failed = lines.find(({ event }) => event === 'session.limit_failed')
   assert.deepEqual([failed?.level, failed?.userId, failed?.msg], ['error', userId, 'kept'])

@@ -2,18 +2,12 @@
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import type { OutgoingHttpHeaders } from 'node:http'
-import { after, before, describe, test } from 'node:test'
+import { describe, test } from 'node:test'
 import { ENGINES_BY_RUN } from '../support/engines.ts'
 import { scrape } from '../support/metrics.ts'
+import { own } from '../support/own.ts'
 import { freePort } from '../support/postgres-server.ts'
-import { type Answer, loggedBy } from '../support/service.ts'
-import {
-  AUTH,
-  bearer,
-  INVALID_TOKEN,
-  type SessionService,
-  startSessionService,
-} from '../support/session-client.ts'
+import { AUTH, bearer, INVALID_TOKEN, startSessionService } from '../support/session-client.ts'
 
 const HOME = '203.0.113.9'
 const ELSEWHERE = '198.51.100.7'
@@ -32,15 +26,10 @@ function client(address: string, userAgent: string, requestId?: string | string[
 }
 
 for (const engine of ENGINES_BY_RUN) {
-  describe(`the caller of a refresh on ${engine}`, () => {
-    let service: SessionService
-    let opsPort: number
-    before(async () => {
-      opsPort = await freePort()
-      const env = { TRUST_PROXY: '127.0.0.1', OPS_PORT: String(opsPort) }
-      service = await startSessionService(engine, env)
-    })
-    after(() => service.stop())
+  describe(`the caller of a refresh on ${engine}`, async () => {
+    const opsPort = await freePort()
+    const env = { TRUST_PROXY: '127.0.0.1', OPS_PORT: String(opsPort) }
+    const service = await own(startSessionService(engine, env))
 
     const newLogin = async () =>
       service.browserLogin(await service.newUser(), { headers: client(HOME, 'app') })
@@ -53,23 +42,22 @@ for (const engine of ENGINES_BY_RUN) {
       return json.data.refreshToken
     }
 
-    /** What the action is answered, which events it logs, and what it adds to the metric. */
-    async function observed(action: () => Promise<Answer>) {
+    /** What a repetition is answered, which events it logs, and what it adds to the metric. */
+    async function repeated(refreshToken: string, headers: OutgoingHttpHeaders) {
       const count = async () => {
         const series = await scrape(opsPort)
         return REPEATS.map(by => series.get(`refresh_repeats_total{by="${by}"}`) ?? Number.NaN)
       }
-      const earlier = await count()
-      let answer: Answer | undefined
-      const lines = await loggedBy(service, async () => {
-        answer = await action()
-      })
-      assert.ok(answer)
-      const later = await count()
+      const [earlier, before] = [await count(), service.logged().length]
+      const { status, text, json } = await refresh(refreshToken, headers)
       // Refusals of earlier tests may be written now, because they are counted first. They name no session.
-      const own = lines.filter(({ sessionId }) => sessionId !== undefined)
+      const lines = service
+        .logged()
+        .slice(before)
+        .filter(({ sessionId }) => sessionId !== undefined)
+      const later = await count()
       const by = REPEATS.filter((_, index) => later[index] !== earlier[index])
-      return { answer, lines: own, by }
+      return { status, text, successor: json.data?.refreshToken, lines, by: by.join() }
     }
 
     type Headers = ReturnType<typeof client>
@@ -89,9 +77,8 @@ for (const engine of ENGINES_BY_RUN) {
       test(`gets the same successor again: ${name}`, async () => {
         const { refreshToken, sessionId } = await newLogin()
         const successor = await rotated(refreshToken, rotation)
-        const { answer, lines, by } = await observed(() => refresh(refreshToken, repetition))
-        assert.equal(answer.json.data.refreshToken, successor, answer.text)
-        assert.deepEqual(by, [expected])
+        const { lines, ...answer } = await repeated(refreshToken, repetition)
+        assert.deepEqual([answer.successor, answer.by], [successor, expected], answer.text)
         assert.deepEqual(
           lines.map(line => [line.event, line.sessionId, line.repeated]),
           [['session.refreshed', sessionId, true]],
@@ -100,26 +87,27 @@ for (const engine of ENGINES_BY_RUN) {
       })
     }
 
+    const elsewhere = client(ELSEWHERE, 'app')
+    const elsewhereWithId = client(ELSEWHERE, 'app', ID)
     const OTHER: [string, rotation: Headers, repetition: Headers][] = [
-      ['another address', client(HOME, 'app'), client(ELSEWHERE, 'app')],
-      ['another user agent', client(HOME, 'app'), client(HOME, 'browser')],
-      ['no user agent', client(HOME, 'app'), client(HOME, '')],
-      ['another IPv6 network', client('2001:db8:0:1::1', 'app'), client('2001:db8:0:2::1', 'app')],
-      ['IPv6 instead of IPv4', client(HOME, 'app'), client('2001:db8:0:1::1', 'app')],
-      ['no id, elsewhere', client(HOME, 'app', ID), client(ELSEWHERE, 'app')],
-      ['another id, elsewhere', client(HOME, 'app', ID), client(ELSEWHERE, 'app', OTHER_ID)],
-      ['an id where the client sent none', client(HOME, 'app'), client(ELSEWHERE, 'app', ID)],
+      ['another address', home, elsewhere],
+      ['another user agent', home, client(HOME, 'browser')],
+      ['no user agent', home, client(HOME, '')],
+      ['another IPv6 network', ipv6, client('2001:db8:0:2::1', 'app')],
+      ['IPv6 instead of IPv4', home, ipv6],
+      ['no id, elsewhere', homeWithId, elsewhere],
+      ['another id, elsewhere', homeWithId, client(ELSEWHERE, 'app', OTHER_ID)],
+      ['an id where the client sent none', home, elsewhereWithId],
       ['an id that is no UUID', client(HOME, 'app', 'x'), client(ELSEWHERE, 'app', 'x')],
-      ['the id twice', client(HOME, 'app', ID), client(ELSEWHERE, 'app', [ID, ID])],
+      ['the id twice', homeWithId, client(ELSEWHERE, 'app', [ID, ID])],
       ['two ids twice', client(HOME, 'app', [ID, ID]), client(ELSEWHERE, 'app', [ID, ID])],
     ]
     for (const [name, rotation, repetition] of OTHER) {
       test(`is another caller and ends the session: ${name}`, async () => {
         const { refreshToken, accessToken, sessionId } = await newLogin()
         const successor = await rotated(refreshToken, rotation)
-        const { answer, lines, by } = await observed(() => refresh(refreshToken, repetition))
-        assert.deepEqual([answer.status, answer.text], [401, INVALID_TOKEN])
-        assert.deepEqual(by, ['refused'])
+        const { status, text, lines, by } = await repeated(refreshToken, repetition)
+        assert.deepEqual([status, text, by], [401, INVALID_TOKEN, 'refused'])
         assert.deepEqual(
           lines.map(line => [line.event, line.sessionId, line.otherCaller, line.reason]),
           [
@@ -130,45 +118,35 @@ for (const engine of ENGINES_BY_RUN) {
         for (const token of [successor, refreshToken]) {
           assert.equal((await refresh(token, rotation)).status, 401)
         }
-        const headers = { ...client(HOME, 'app'), ...bearer(accessToken) }
+        const headers = { ...home, ...bearer(accessToken) }
         assert.equal((await service.get('/session', headers)).status, 401)
       })
     }
 
     test('an id that the service made for a request counts as none', async () => {
       const { refreshToken } = await newLogin()
-      const first = await refresh(refreshToken, client(HOME, 'app'))
-      const made = String(first.headers['x-request-id'])
-      const { by } = await observed(() => refresh(refreshToken, client(ELSEWHERE, 'app', made)))
-      assert.deepEqual(by, ['refused'])
+      const { headers } = await refresh(refreshToken, home)
+      const made = client(ELSEWHERE, 'app', String(headers['x-request-id']))
+      assert.equal((await repeated(refreshToken, made)).by, 'refused')
     })
 
     test('an id that the refresh before had too does not count, but its client does', async () => {
-      for (const [address, expected] of [
-        [HOME, 'client'],
-        [ELSEWHERE, 'refused'],
+      for (const [repetition, expected] of [
+        [homeWithId, 'client'],
+        [elsewhereWithId, 'refused'],
       ] as const) {
-        const own = client(HOME, 'app', ID)
         const { refreshToken } = await newLogin()
-        const third = await rotated(await rotated(refreshToken, own), own)
-        await rotated(third, own)
-        const { by } = await observed(() => refresh(third, client(address, 'app', ID)))
-        assert.deepEqual(by, [expected])
+        const third = await rotated(await rotated(refreshToken, homeWithId), homeWithId)
+        await rotated(third, homeWithId)
+        assert.equal((await repeated(third, repetition)).by, expected)
       }
     })
 
-    test('a repetition after a logout, or after the successor was used, gets nothing, even with the id', async () => {
-      const own = client(HOME, 'app', ID)
-      const loggedOut = await newLogin()
-      const successor = await rotated(loggedOut.refreshToken, own)
-      const body = { refreshToken: successor }
-      await service.call({ path: `${AUTH}/logout`, headers: client(HOME, 'app'), body })
-      assert.equal((await refresh(loggedOut.refreshToken, own)).status, 401)
-
-      const used = await newLogin()
-      await rotated(await rotated(used.refreshToken, own), client(HOME, 'app', OTHER_ID))
-      const { answer, lines, by } = await observed(() => refresh(used.refreshToken, own))
-      assert.deepEqual([answer.status, by], [401, []])
+    test('a repetition after the successor was used gets nothing, even with the id', async () => {
+      const { refreshToken } = await newLogin()
+      await rotated(await rotated(refreshToken, homeWithId), client(HOME, 'app', OTHER_ID))
+      const { status, lines, by } = await repeated(refreshToken, homeWithId)
+      assert.deepEqual([status, by], [401, ''])
       assert.deepEqual(
         lines.map(({ event, otherCaller }) => [event, otherCaller]),
         [
@@ -182,13 +160,11 @@ for (const engine of ENGINES_BY_RUN) {
       const { refreshToken } = await newLogin()
       const [address, userAgent, id] = ['192.0.2.77', 'agent-canary', randomUUID()]
       await rotated(refreshToken, client(address, userAgent, id))
-      const stored = JSON.stringify(
-        await Promise.all(
-          ['refresh_tokens', 'sessions'].map(table =>
-            service.database.rows(`select * from ${table}`),
-          ),
-        ),
-      )
+      const tables = [
+        await service.database.rows('select * from refresh_tokens'),
+        await service.database.rows('select * from sessions'),
+      ]
+      const stored = JSON.stringify(tables)
       for (const text of [address, userAgent, id]) assert.ok(!stored.includes(text), text)
     })
   })

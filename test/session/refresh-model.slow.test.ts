@@ -2,7 +2,7 @@
 // and no purge, so neither may change an outcome.
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
-import { test } from 'node:test'
+import { describe, test } from 'node:test'
 import fc from 'fast-check'
 import { decodeJwt } from 'jose'
 import type { Store } from '../../src/domain/store.ts'
@@ -19,8 +19,9 @@ import { openSession } from '../../src/login/open-session.ts'
 import { refresh } from '../../src/session/refresh.ts'
 import { readRefreshToken } from '../../src/session/refresh-token.ts'
 import { digestOf } from '../../src/system/identifiers.ts'
-import { byEmail, changeAt } from '../storage/fixtures.ts'
-import { createMigratedDatabase, ENGINES, openPatientStore } from '../support/engines.ts'
+import { byEmail, changeAt, insertTestUser } from '../storage/fixtures.ts'
+import { ENGINES, openTestStore } from '../support/engines.ts'
+import { casesOf } from '../support/proof.ts'
 import { DAY, GRACE, Model, type ModelCaller, SECOND } from './refresh-model.ts'
 
 const HISTORIES = { sqlite: 2_000, postgres: 150 }
@@ -48,22 +49,25 @@ type Real = {
 type Command = fc.AsyncCommand<Model, Real>
 
 async function createReal(store: Store): Promise<Real> {
-  const [id, moment] = [randomUUID(), new Date(START)]
-  const user = {
-    ...{ id, email: `${id}@example.com`, passwordHash: 'a hash', name: 'Kate', role: 'user' },
-    ...{ isActive: true, failedLoginAttempts: 0, lockedUntil: null, lockedBy: null },
-    ...{ temporaryUntil: null, createdAt: moment, updatedAt: moment },
-  }
-  await store.users.insert(user, changeAt(moment))
+  const email = `${randomUUID()}@example.com`
+  await insertTestUser(store, email, new Date(START))
+  const user = await store.users.findByEmail(email)
+  assert.ok(user)
   return { store, user, keyFile: FIRST_KEYS, keys: FIRST_KEYRING, tokens: [], sessionIds: [] }
 }
 
-const depsOf = ({ now }: Model, { store, keys }: Real) => ({
+const at = ({ now }: Model) => new Date(now)
+
+async function rotateReal(model: Model, real: Real): Promise<void> {
+  real.keyFile = await rotate(real.keyFile, at(model), 60)
+  real.keys = createKeys(await importKeys(real.keyFile))
+}
+
+const depsOf = (model: Model, { store, keys }: Real) => ({
   store,
   keys,
   tokens: TOKENS,
-  cookieIdleSeconds: 1800,
-  clock: () => new Date(now),
+  clock: () => at(model),
   limit: { count: () => null, check: () => null },
 })
 
@@ -114,7 +118,7 @@ async function refreshBoth(
 
 async function logoutBoth(model: Model, real: Real, index: number): Promise<void> {
   const { store, keys, tokens } = real
-  const [token, now] = [tokens[index] ?? '', new Date(model.now)]
+  const [token, now] = [tokens[index] ?? '', at(model)]
   const read = readRefreshToken(keys, TOKENS.issuer, token, now)
   const found =
     read.kind === 'read' ? await store.refreshTokens.find(read.id, digestOf(token), now) : read
@@ -123,12 +127,22 @@ async function logoutBoth(model: Model, real: Real, index: number): Promise<void
 }
 
 async function endBoth(model: Model, { store, sessionIds }: Real, index: number): Promise<void> {
-  const wasLive = await store.sessions.end(sessionIds[index] ?? '', new Date(model.now))
+  const wasLive = await store.sessions.end(sessionIds[index] ?? '', at(model))
   assert.equal(wasLive, model.end(index))
 }
 
-function command(name: string, run: Command['run'], check: Command['check'] = () => true): Command {
-  return { check, run, toString: () => name }
+/** A command with chosen values, which its name shows if a history fails. */
+function command<Values extends unknown[]>(
+  name: string,
+  values: { [Index in keyof Values]: fc.Arbitrary<Values[Index]> },
+  run: (model: Model, real: Real, ...values: Values) => Promise<unknown>,
+  check: (model: Readonly<Model>, ...values: Values) => boolean = () => true,
+): fc.Arbitrary<Command> {
+  return fc.tuple<Values>(...values).map(chosen => ({
+    check: model => check(model, ...chosen),
+    run: async (model, real) => void (await run(model, real, ...chosen)),
+    toString: () => `${name}${JSON.stringify(chosen)}`,
+  }))
 }
 
 const anyIndex = fc.nat(99)
@@ -137,126 +151,100 @@ const anyCaller: fc.Arbitrary<ModelCaller> = fc.record({
   // Most repetitions come from the same client.
   client: fc.constantFrom(1, 1, 1, 2),
 })
-const by = ({ id, client }: ModelCaller) => `id ${id}, client ${client}`
-const login = fc.constant(command('login', loginBoth))
-const refreshAny = fc
-  .tuple(anyIndex, anyCaller)
-  .map(([n, caller]) =>
-    command(`refresh(${n}, ${by(caller)})`, (model, real) =>
-      refreshBoth(model, real, n % model.tokens.length, caller),
-    ),
-  )
-const refreshNewest = fc
-  .tuple(anyIndex, anyCaller)
-  .map(([n, caller]) =>
-    command(`refreshNewest(${n}, ${by(caller)})`, (model, real) =>
-      refreshBoth(model, real, model.newestOf(n), caller),
-    ),
-  )
-const logout = anyIndex.map(n =>
-  command(`logout(${n})`, (model, real) => logoutBoth(model, real, n % model.tokens.length)),
+const login = command('login', [], loginBoth)
+const refreshAny = command('refresh', [anyIndex, anyCaller], (model, real, n, caller) =>
+  refreshBoth(model, real, n % model.tokens.length, caller),
 )
-const endOne = anyIndex.map(n =>
-  command(`end(${n})`, (model, real) => endBoth(model, real, n % model.sessions.length)),
+const refreshNewest = command('refreshNewest', [anyIndex, anyCaller], (model, real, n, caller) =>
+  refreshBoth(model, real, model.newestOf(n), caller),
 )
-const endOthers = anyIndex.map(n =>
-  command(`endOthers(${n})`, async (model, { store, user, sessionIds }) => {
-    const kept = n % model.sessions.length
-    const keptId = sessionIds[kept] ?? ''
-    const ended = await store.sessions.endOthers(user.id, keptId, new Date(model.now))
-    assert.equal(ended !== null, model.isLive(kept))
-    const others = model.sessions.flatMap((_, i) =>
-      ended && i !== kept && model.end(i) ? [i] : [],
-    )
-    assert.deepEqual(new Set(ended), new Set(others.map(i => sessionIds[i])))
-  }),
+const logout = command('logout', [anyIndex], (model, real, n) =>
+  logoutBoth(model, real, n % model.tokens.length),
 )
-const setActive = fc.boolean().map(isActive =>
-  command(`setActive(${isActive})`, async (model, { store, user }) => {
-    const change = isActive ? byEmail(store).activate : byEmail(store).deactivate
-    await change(user.email, changeAt(new Date(model.now)))
-    model.isActive = isActive
-    if (!isActive) for (const index of model.sessions.keys()) model.end(index)
-  }),
+const endOne = command('end', [anyIndex], (model, real, n) =>
+  endBoth(model, real, n % model.sessions.length),
 )
-const list = fc.constant(
-  command('list', async (model, { store, user, sessionIds }) => {
-    const page = { afterId: null, limit: 1_000 }
-    const sessions = await store.sessions.listLive(user.id, page, new Date(model.now))
-    assert.ok(sessions)
-    const live = sessionIds.filter((_, i) => model.isLive(i))
-    assert.deepEqual(new Set(sessions.map(({ id }) => id)), new Set(live))
-  }),
-)
-const purge = fc.constant(
-  command('purge', async (model, { store }) => {
-    await store.maintenance.purge(new Date(model.now))
-  }),
-)
-async function rotateReal({ now }: Model, real: Real): Promise<void> {
-  real.keyFile = await rotate(real.keyFile, new Date(now), 60)
-  real.keys = createKeys(await importKeys(real.keyFile))
-}
-const rotateKeys = fc.constant(command('rotateKeys', rotateReal))
+const endOthers = command('endOthers', [anyIndex], async (model, real, n) => {
+  const { store, user, sessionIds } = real
+  const kept = n % model.sessions.length
+  const ended = await store.sessions.endOthers(user.id, sessionIds[kept] ?? '', at(model))
+  assert.equal(ended !== null, model.isLive(kept))
+  const others = sessionIds.filter((_, i) => ended && i !== kept && model.end(i))
+  assert.deepEqual(new Set(ended), new Set(others))
+})
+const setActive = command('setActive', [fc.boolean()], async (model, { store, user }, isActive) => {
+  const { activate, deactivate } = byEmail(store)
+  await (isActive ? activate : deactivate)(user.email, changeAt(at(model)))
+  model.isActive = isActive
+  if (!isActive) for (const index of model.sessions.keys()) model.end(index)
+})
+const list = command('list', [], async (model, { store, user, sessionIds }) => {
+  const page = { afterId: null, limit: 1_000 }
+  const sessions = await store.sessions.listLive(user.id, page, at(model))
+  assert.ok(sessions)
+  const live = sessionIds.filter((_, i) => model.isLive(i))
+  assert.deepEqual(new Set(sessions.map(({ id }) => id)), new Set(live))
+})
+const purge = command('purge', [], (model, { store }) => store.maintenance.purge(at(model)))
+const rotateKeys = command('rotateKeys', [], rotateReal)
 /** Asks for a successor before and after a new key begins to sign: both must be the same. */
-const changeKeys = fc.tuple(anyIndex, anyCaller).map(([n, caller]) =>
-  command(`changeKeys(${n}, ${by(caller)})`, async (model, real) => {
-    const token = model.newestOf(n)
-    await rotateReal(model, real)
-    model.now += 55 * SECOND
+const changeKeys = command('changeKeys', [anyIndex, anyCaller], async (model, real, n, caller) => {
+  const token = model.newestOf(n)
+  await rotateReal(model, real)
+  for (const seconds of [55, 8]) {
+    model.now += seconds * SECOND
     await refreshBoth(model, real, token, caller)
-    model.now += 8 * SECOND
-    await refreshBoth(model, real, token, caller)
-  }),
+  }
+})
+const anyWait = fc.oneof(
+  { weight: 2, arbitrary: fc.constantFrom(1, 500, SECOND, GRACE - 1, GRACE, GRACE + 1) },
+  { weight: 2, arbitrary: fc.nat(12 * SECOND) },
+  { weight: 1, arbitrary: fc.constantFrom(61 * SECOND, DAY, 6 * DAY, 7 * DAY, 8 * DAY) },
 )
-const wait = fc
-  .oneof(
-    { weight: 2, arbitrary: fc.constantFrom(1, 500, SECOND, GRACE - 1, GRACE, GRACE + 1) },
-    { weight: 2, arbitrary: fc.nat(12 * SECOND) },
-    { weight: 1, arbitrary: fc.constantFrom(61 * SECOND, DAY, 6 * DAY, 7 * DAY, 8 * DAY) },
-  )
-  .map(ms =>
-    command(`wait(${ms})`, async model => {
-      model.now += ms
-    }),
-  )
+const wait = command('wait', [anyWait], async (model, _, ms) => {
+  model.now += ms
+})
+const ENDS = ['the end of the grace period', 'the expiry', 'the end of the session'] as const
+const anyOffset = fc.constantFrom(-SECOND, -1, 0, 1, SECOND)
+const momentOf = (model: Readonly<Model>, end: (typeof ENDS)[number], n: number): number => {
+  const { rotatedAt, expiresAt, session } = model.token(n % model.tokens.length)
+  if (end === 'the expiry') return expiresAt
+  return end === 'the end of the session'
+    ? (model.sessions[session]?.expiresAt ?? 0)
+    : (rotatedAt ?? 0) + GRACE
+}
 /** Waits until a grace period, a token or a session ends, or until just before or after. */
-const waitUntil = fc
-  .tuple(fc.nat(2), anyIndex, fc.constantFrom(-SECOND, -1, 0, 1, SECOND))
-  .map(([kind, n, offset]) => {
-    const momentIn = (model: Readonly<Model>) => {
-      const { rotatedAt, expiresAt, session } = model.token(n % model.tokens.length)
-      const sessionEnd = model.sessions[session]?.expiresAt ?? 0
-      return [(rotatedAt ?? 0) + GRACE, expiresAt, sessionEnd][kind] ?? 0
-    }
-    return command(
-      `waitUntil(${['the end of the grace period', 'the expiry', 'the end of the session'][kind]} of ${n}, ${offset})`,
-      async model => {
-        model.now = momentIn(model) + offset
-      },
-      model => momentIn(model) + offset > model.now,
-    )
-  })
+const waitUntil = command(
+  'waitUntil',
+  [fc.constantFrom(...ENDS), anyIndex, anyOffset],
+  async (model, _, end, n, offset) => {
+    model.now = momentOf(model, end, n) + offset
+  },
+  (model, end, n, offset) => momentOf(model, end, n) + offset > model.now,
+)
+const anySeconds = fc.integer({ min: 6, max: 36 })
 /** Repeats one token, which must not extend its grace period. */
-const seconds = fc.integer({ min: 6, max: 36 })
-const repeat = fc.tuple(anyIndex, seconds, anyCaller).map(([n, seconds, caller]) =>
-  command(`repeat(${n}, ${seconds}, ${by(caller)})`, async (model, real) => {
+const repeat = command(
+  'repeat',
+  [anyIndex, anySeconds, anyCaller],
+  async (model, real, n, seconds, caller) => {
     const token = n % model.tokens.length
     for (let time = 0; time < 3; time++) {
       await refreshBoth(model, real, token, caller)
       model.now += seconds * SECOND
     }
-  }),
+  },
 )
 /** Refreshes towards the absolute expiry of the session. */
-const times = fc.integer({ min: 2, max: 4 })
-const keepAlive = fc.tuple(anyIndex, times, anyCaller).map(([n, times, caller]) =>
-  command(`keepAlive(${n}, ${times}, ${by(caller)})`, async (model, real) => {
+const keepAlive = command(
+  'keepAlive',
+  [anyIndex, fc.integer({ min: 2, max: 4 }), anyCaller],
+  async (model, real, n, times, caller) => {
     for (let time = 0; time < times; time++) {
       model.now += 6.9 * DAY
       await refreshBoth(model, real, model.newestOf(n), caller)
     }
-  }),
+  },
 )
 
 const step = fc.oneof(
@@ -275,19 +263,17 @@ const histories = fc.tuple(
 )
 
 for (const engine of ENGINES) {
-  test(`${HISTORIES[engine]} histories on ${engine} have the outcomes of the model`, async () => {
-    const database = await createMigratedDatabase(engine)
-    const store = await openPatientStore(database.config)
-    try {
+  const numRuns = casesOf(HISTORIES[engine])
+  describe(`refreshes on ${engine}`, async () => {
+    const { store } = await openTestStore(engine)
+
+    test(`${numRuns} histories have the outcomes of the model`, async () => {
       const goesAsInTheModel = fc.asyncProperty(histories, async ([startMs, commands]) => {
         const [model, real] = [new Model(START + startMs), await createReal(store)]
         await loginBoth(model, real)
         await fc.asyncModelRun(() => ({ model, real }), commands)
       })
-      await fc.assert(goesAsInTheModel, { numRuns: HISTORIES[engine] })
-    } finally {
-      await store.close()
-      await database.drop()
-    }
+      await fc.assert(goesAsInTheModel, { numRuns })
+    })
   })
 }

@@ -2,68 +2,57 @@
 // dies: the rotation is done, and the caller gets a 500.
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
-import { after, before, describe, test } from 'node:test'
+import { after, describe, test } from 'node:test'
 import { decodeJwt } from 'jose'
 import { nameStandby } from '../support/engines.ts'
-import { NO_FSYNC, type PostgresServer, startPostgres } from '../support/postgres-server.ts'
+import { inParallel, own } from '../support/own.ts'
+import { NO_FSYNC, startPostgres } from '../support/postgres-server.ts'
 import { until } from '../support/process.ts'
-import {
-  countStatuses,
-  PASSWORD,
-  startTestService,
-  type TestService,
-  WITH_THREADS,
-} from '../support/service.ts'
+import { countStatuses, PASSWORD, startTestService } from '../support/service.ts'
+import { AUTH, SECOND_MS } from '../support/session-client.ts'
 
 const SESSIONS = 8
-const SECOND_MS = 1_000
 
-describe('while commits of PostgreSQL wait for a standby', () => {
-  let server: PostgresServer
-  let service: TestService
-  before(async () => {
-    server = await startPostgres(NO_FSYNC)
-    // With the limits of the service: it answers while the database stalls.
-    service = await startTestService('postgres', WITH_THREADS, null, server.url)
-  })
-  after(async () => {
-    await service.stop()
-    await server.stop()
-  })
+describe('while commits of PostgreSQL wait for a standby', async () => {
+  const server = await startPostgres(NO_FSYNC)
+  const service = await own(startTestService('postgres', {}, null, server.url))
+  after(server.stop)
 
+  const login = async () =>
+    (await service.login(await service.newUser(), PASSWORD)).json.data.refreshToken
   const refresh = (refreshToken: string, requestId: string, from: string) =>
     service.call({
-      path: '/api/v1/auth/refresh',
+      path: `${AUTH}/refresh`,
       headers: { 'X-Request-ID': requestId },
       body: { refreshToken },
       from,
     })
 
   test('a rotation without an answer is repeated 30 seconds later, from another address: no session ends', async () => {
-    const email = await service.newUser()
-    const other = await service.newUser()
-    const tokens: string[] = []
-    while (tokens.length < SESSIONS) {
-      tokens.push((await service.login(email, PASSWORD)).json.data.refreshToken)
-    }
-    await nameStandby(server, 'missing')
-    await until(async () => (await service.login(other, PASSWORD)).status === 500)
+    const tokens = await inParallel(SESSIONS, login)
     const ids = tokens.map(() => randomUUID())
     const refreshAll = (from: string) =>
-      Promise.all(tokens.map((token, index) => refresh(token, ids[index] ?? '', from)))
-    const lost = await refreshAll('127.0.0.1')
-    assert.deepEqual(countStatuses(lost), { 500: SESSIONS })
+      inParallel(SESSIONS, index => refresh(tokens[index] ?? '', ids[index] ?? '', from))
+    const lost = tokens.map(token => `'${decodeJwt(token).jti}'`).join()
+    const successors = async () => {
+      const rows = await service.database.rows(
+        `select successor_id from refresh_tokens where successor_id is not null and id in (${lost})`,
+      )
+      return rows.map(({ successor_id }) => String(successor_id)).toSorted()
+    }
+    let probe = await login()
+    await nameStandby(server, 'missing')
+    await until(async () => {
+      const { status, json } = await refresh(probe, randomUUID(), '127.0.0.1')
+      probe = json.data?.refreshToken
+      return status === 500
+    })
+    assert.deepEqual(countStatuses(await refreshAll('127.0.0.1')), { 500: SESSIONS })
 
     service.advance(30 * SECOND_MS)
     await nameStandby(server, '')
-    const successors = async () => {
-      const rows = await service.database.rows(
-        'select successor_id from refresh_tokens where successor_id is not null',
-      )
-      return rows.map(({ successor_id }) => successor_id)
-    }
     await until(async () => (await successors()).length === SESSIONS)
-    const expected = (await successors()).toSorted()
+    const expected = await successors()
     const repeated = await refreshAll('127.0.0.2')
     assert.deepEqual(countStatuses(repeated), { 200: SESSIONS })
     const got = repeated.map(({ json }) => decodeJwt(json.data.refreshToken).jti)

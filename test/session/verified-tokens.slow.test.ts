@@ -4,6 +4,7 @@ import { generateKeyPairSync, randomUUID } from 'node:crypto'
 import { test } from 'node:test'
 import { createGeneration, createKeys, importKeys } from '../../src/keys/key-set.ts'
 import { createAccessTokenReader, signAccessToken } from '../../src/session/access-token.ts'
+import { inParallel } from '../support/own.ts'
 
 const REMEMBERED = 10_000
 
@@ -23,7 +24,7 @@ test('the 10,001st access token takes the place of the first, and of no other', 
 
   const [first, second] = [newToken(), newToken()]
   const [firstRead, secondRead] = [await read(first), await read(second)]
-  await Promise.all(Array.from({ length: REMEMBERED - 1 }, () => read(newToken())))
+  await inParallel(REMEMBERED - 1, () => read(newToken()))
   // A token that is verified again gets another object.
   assert.equal(await read(second), secondRead)
   assert.notEqual(await read(first), firstRead)

@@ -1,31 +1,67 @@
-// GET /verify with a session: the user, roles, changes by cookie, and what counts as use.
+// GET /verify with a session: the user, roles, changes by cookie, and what counts as use. Without one: the login page
+// that a user is sent to, and the addresses that get none. The test is the trusted proxy at 127.0.0.1.
 import assert from 'node:assert/strict'
 import type { OutgoingHttpHeaders } from 'node:http'
-import { after, before, describe, test } from 'node:test'
+import { join } from 'node:path'
+import { describe, test } from 'node:test'
 import { ENGINES_BY_RUN } from '../support/engines.ts'
-import { countStatuses, ISSUER, loggedBy } from '../support/service.ts'
-import { bearer, CSRF_FAILED, cookie, type Login, MINUTE_MS } from '../support/session-client.ts'
+import { inParallel } from '../support/own.ts'
+import { type Answer, countStatuses, ISSUER, loggedBy } from '../support/service.ts'
 import {
-  assertRefused,
-  IDENTITY,
-  LISTED,
-  startVerifyService,
-  type VerifyService,
-} from '../support/verify-client.ts'
+  AUTH,
+  bearer,
+  CSRF_FAILED,
+  cookie,
+  MINUTE_MS,
+  ownSessions,
+} from '../support/session-client.ts'
+
+const LISTED = 'https://app.example.com'
+const IDENTITY = ['remote-user', 'remote-email', 'remote-name', 'remote-role']
+const TEMPLATES = process.env.TEST_TEMPLATES ?? ''
+const ENV = {
+  TRUST_PROXY: '127.0.0.1',
+  TLS_CERT_FILE: join(TEMPLATES, 'development-cert.pem'),
+  TLS_KEY_FILE: join(TEMPLATES, 'development-key.pem'),
+  CORS_ORIGINS: LISTED,
+  RETURN_TO_ORIGINS: `${ISSUER},${ISSUER}:8443,${LISTED}`,
+}
+
+let clients = 0
+
+/** What a trusted proxy adds. Each request comes from another client, so that its refusal is logged, not counted. */
+function forwarded() {
+  clients++
+  const address = `198.18.${Math.floor(clients / 250)}.${clients % 250}`
+  return { 'X-Forwarded-Proto': 'https', 'X-Forwarded-For': address }
+}
+
+function assertFailed(answer: Answer, status: number, code: string, about?: string): void {
+  assert.deepEqual([answer.status, answer.json.error.code], [status, code], about)
+  for (const name of ['location', ...IDENTITY]) assert.equal(answer.headers[name], undefined, about)
+}
+const assertRefused = (answer: Answer, about?: string) =>
+  assertFailed(answer, 401, 'INVALID_TOKEN', about)
 
 for (const engine of ENGINES_BY_RUN) {
-  describe(`forward authentication on ${engine}`, () => {
-    let service: VerifyService
-    let login: Login
-    before(async () => {
-      service = await startVerifyService(engine)
-      login = await service.newLogin()
-    })
-    after(async () => {
-      await service.assertSecretsKept()
-      await service.stop()
-    })
-    const verify: VerifyService['verify'] = (headers, query) => service.verify(headers, query)
+  describe(`forward authentication on ${engine}`, async () => {
+    const service = await ownSessions(engine, ENV)
+    const verify = (headers: OutgoingHttpHeaders, query = '') =>
+      service.get(`/verify${query}`, { ...forwarded(), ...headers })
+    /** A browser's login through the proxy. */
+    async function newLogin(name = 'Kate') {
+      const email = `user${++clients}@example.com`
+      await service.addUser(email, { name })
+      return service.browserLogin(email, { headers: forwarded() })
+    }
+    const login = await newLogin()
+    async function assertLogged(reason: string, call: () => Promise<void>): Promise<void> {
+      const lines = await loggedBy(service, call)
+      assert.deepEqual(
+        lines.map(({ event, reason }) => [event, reason]),
+        [['request.refused', reason]],
+      )
+    }
 
     test('tells the user of a session cookie or an access token', async () => {
       for (const credential of [cookie(login.cookie), bearer(login.accessToken)]) {
@@ -47,53 +83,39 @@ for (const engine of ENGINES_BY_RUN) {
       ['\t\u007f\u0085\u2028', '%09%7F%C2%85%E2%80%A8'],
       ['', ''],
     ]
-    for (const [name, header] of NAMES) {
-      test(`encodes the name ${JSON.stringify(name)}`, async () => {
-        const { cookie: value } = await service.newLogin(name)
-        const { headers } = await verify(cookie(value))
-        assert.equal(headers['remote-name'], header)
+    test('encodes the name', async () => {
+      for (const [name, header] of NAMES) {
+        const { headers } = await verify(cookie((await newLogin(name)).cookie))
+        assert.deepEqual([headers['remote-name'], headers['remote-role']], [header, 'user'])
         assert.equal(decodeURIComponent(header), name)
-        assert.equal(headers['remote-role'], 'user')
-      })
-    }
+      }
+    })
 
     test('refuses a user with another role, and logs it', async () => {
-      const { cookie: value, userId } = await service.newLogin()
+      const { cookie: value, userId } = await newLogin()
       for (const role of ['user', 'admin,user', 'user,user']) {
         assert.equal((await verify(cookie(value), `?role=${role}`)).status, 200, role)
       }
       for (const role of ['admin', 'admin,auditor', 'User', 'use', 'users', '%20user', 'user%00']) {
-        const [line, ...rest] = await loggedBy(service, async () => {
-          const { status, json, headers } = await verify(cookie(value), `?role=${role}`)
-          assert.deepEqual([status, json.error.code], [403, 'FORBIDDEN'], role)
-          for (const name of IDENTITY) assert.equal(headers[name], undefined)
-        })
-        assert.deepEqual([line?.event, line?.reason], ['request.refused', 'role'])
-        assert.deepEqual(rest, [])
+        await assertLogged('role', async () =>
+          assertFailed(await verify(cookie(value), `?role=${role}`), 403, 'FORBIDDEN', role),
+        )
       }
       await service.database.rows(`update users set role = 'admin' where id = '${userId}'`)
       const { status, headers } = await verify(cookie(value), '?role=admin,auditor')
       assert.deepEqual([status, headers['remote-role']], [200, 'admin'])
     })
 
-    for (const query of [
-      ...['?role', '?role=', '?role=,', '?role=user,', '?role=,user', '?role=a,,b', '?=user'],
-      ...['?roles=user', '?role=user&x', '?role=user&role=user', '?role[]=user', '?Role=user'],
-      ...['?&', `?role=user&${'x&'.repeat(30)}`, `?${'&'.repeat(30)}x=1&role=user`],
-    ]) {
-      test(`refuses the query ${query.slice(0, 30)}`, async () => {
-        const { status, json, headers } = await verify(cookie(login.cookie), query)
-        assert.deepEqual([status, json.error.code], [400, 'BAD_REQUEST'])
-        assert.deepEqual(json.error.fields, ['role'])
-        assert.equal(headers['remote-user'], undefined)
-      })
-    }
-
-    test('refuses a query that is too long', async () => {
-      for (const query of [`?role=user,${'x'.repeat(9_000)}`, `?${'&'.repeat(9_000)}`]) {
-        const { status, json, headers } = await verify(cookie(login.cookie), query)
-        assert.deepEqual([status, json.error.code], [400, 'BAD_REQUEST'])
-        assert.equal(headers['remote-user'], undefined)
+    test('refuses every other query, also one that is too long', async () => {
+      for (const query of [
+        ...['?role', '?role=', '?role=,', '?role=user,', '?role=,user', '?role=a,,b', '?=user'],
+        ...['?roles=user', '?role=user&x', '?role=user&role=user', '?role[]=user', '?Role=user'],
+        ...['?&', `?role=user&${'x&'.repeat(30)}`, `?${'&'.repeat(30)}x=1&role=user`],
+        ...[`?role=user,${'x'.repeat(9_000)}`, `?${'&'.repeat(9_000)}`],
+      ]) {
+        const answer = await verify(cookie(login.cookie), query)
+        assertFailed(answer, 400, 'BAD_REQUEST', query)
+        if (query.length < 200) assert.deepEqual(answer.json.error.fields, ['role'], query)
       }
     })
 
@@ -135,8 +157,111 @@ for (const engine of ENGINES_BY_RUN) {
       }
     })
 
+    test('takes headers of 15 KB, and those of an upload without its body', async () => {
+      const { cookie: value } = await newLogin()
+      const long = {
+        'X-Long': 'x'.repeat(14_500),
+        Cookie: `a=${'b'.repeat(300)}; ${cookie(value).Cookie}`,
+      }
+      assert.equal((await verify(long)).status, 200)
+      assert.equal((await verify({ ...long, 'X-More': 'x'.repeat(2_000) })).status, 431)
+      const upload = { 'Content-Encoding': 'gzip', 'Content-Type': `a/b; c=${'x'.repeat(300)}` }
+      assert.equal((await verify({ ...cookie(value), ...upload })).status, 200)
+      const url = `${ISSUER}/${'x'.repeat(14_000)}`
+      assertRefused(await verify({ 'X-Original-URL': url }))
+    })
+
+    const nginx = (url: string) => ({ 'X-Original-URL': url, 'X-Original-Method': 'GET' })
+    const caddy = (host: string, uri: string) => ({
+      'X-Forwarded-Host': host,
+      'X-Forwarded-Uri': uri,
+      'X-Forwarded-Method': 'GET',
+      'Sec-Fetch-Mode': 'navigate',
+    })
+
+    function assertSentToLogin({ headers }: Answer, expected: string): void {
+      const { origin, pathname, search, searchParams } = new URL(headers.location ?? '')
+      assert.deepEqual([origin, pathname], [ISSUER, '/login'])
+      assert.equal(searchParams.get('return_to'), expected)
+      assert.equal([...searchParams].length, 1, search)
+      assert.equal(headers['cache-control'], 'no-store')
+    }
+
+    const ADDRESSES: [host: string, uri: string][] = [
+      ['login.example.com', '/orders?page=2&sort=%26&x=a+b#not-sent'],
+      ['login.example.com:8443', '/?return_to=https://evil.example&role=admin'],
+      ['login.example.com', `/${'x'.repeat(1_900)}`],
+    ]
+    for (const [host, uri] of ADDRESSES) {
+      test(`leads from ${host}${uri.slice(0, 20)}… to the login page, and from there back`, async () => {
+        const address = `https://${host}${uri}`
+        for (const dead of [{}, cookie('A'.repeat(43)), bearer('x')]) {
+          const told = await verify({ ...nginx(address), ...dead })
+          assert.deepEqual([told.status, told.json.error.code], [401, 'INVALID_TOKEN'])
+          assertSentToLogin(told, address)
+          const sent = await verify({ ...caddy(host, uri), ...dead })
+          assert.deepEqual([sent.status, sent.text], [302, ''])
+          assertSentToLogin(sent, address)
+        }
+      })
+    }
+
+    test('sends only a user that opens a page to the login page, and nginx always the address', async () => {
+      const visit = caddy('login.example.com', '/orders')
+      for (const other of [
+        { 'X-Forwarded-Method': 'POST' },
+        { 'X-Forwarded-Method': 'HEAD' },
+        { 'Sec-Fetch-Mode': 'cors' },
+        { 'Sec-Fetch-Mode': 'websocket' },
+        { 'Sec-Fetch-Mode': ['navigate', 'cors'] },
+        { 'X-Forwarded-Method': ['GET', 'GET'] },
+      ]) {
+        assertRefused(await verify({ ...visit, ...other }), JSON.stringify(other))
+      }
+      const both = { ...visit, ...nginx(`${ISSUER}/orders`), 'X-Original-Method': 'POST' }
+      const told = await verify(both)
+      assert.equal(told.status, 401)
+      assertSentToLogin(told, `${ISSUER}/orders`)
+    })
+
+    test('tells no login page for the addresses of others, and for several addresses', async () => {
+      for (const [host, uri] of [
+        ['app.example.com', '/listed-but-another-host'],
+        ['evil.example', '/'],
+        ['login.example.com', '.evil.example/'],
+        ['login.example.com', '@evil.example/'],
+        ['login.example.com', ':444/'],
+        ['kate:secret@login.example.com', '/'],
+        ['login.example.com, evil.example', '/'],
+        ['', '//evil.example/'],
+        ['login.example.com', '/a\tb'],
+      ] as const) {
+        for (const headers of [nginx(`https://${host}${uri}`), caddy(host, uri)]) {
+          await assertLogged('return-to', async () => assertRefused(await verify(headers), host))
+          assert.doesNotMatch(service.logText(), /secret/)
+        }
+      }
+      for (const url of ['', '/orders', [`${ISSUER}/a`, `${ISSUER}/b`]]) {
+        assertRefused(await verify({ 'X-Original-URL': url }), String(url))
+      }
+      const visit = caddy('login.example.com', '/')
+      assertRefused(await verify({ ...visit, 'X-Forwarded-Uri': ['/a', '/b'] }))
+      const hosts = ['login.example.com', 'login.example.com']
+      assertRefused(await verify({ ...visit, 'X-Forwarded-Host': hosts }))
+    })
+
+    test('believes no address from a caller that is not a trusted proxy', async () => {
+      const direct = (headers: OutgoingHttpHeaders) =>
+        service.call({ method: 'GET', path: `${AUTH}/verify`, headers, from: '127.0.0.2' })
+      assertRefused(await direct({ ...nginx(`${ISSUER}/`), ...forwarded() }))
+      assertRefused(await direct({ ...caddy('login.example.com', '/'), ...forwarded() }))
+      assert.equal((await direct(cookie(login.cookie))).status, 200)
+      const change = { ...cookie(login.cookie), 'X-Forwarded-Method': 'POST' }
+      assert.equal((await direct(change)).status, 403)
+    })
+
     test('counts as use of the cookie, with one write a minute, also of many calls at once', async () => {
-      const { cookie: value, sessionId } = await service.newLogin()
+      const { cookie: value, sessionId } = await newLogin()
       const usedAt = async () => {
         const [row] = await service.database.rows(
           `select cookie_used_at, last_used_at from sessions where id = '${sessionId}'`,
@@ -144,9 +269,7 @@ for (const engine of ENGINES_BY_RUN) {
         return JSON.stringify(row)
       }
       const callAll = async () => {
-        const answers = await Promise.all(
-          Array.from({ length: 20 }, () => verify(cookie(value), '?role=user')),
-        )
+        const answers = await inParallel(20, () => verify(cookie(value), '?role=user'))
         assert.deepEqual(countStatuses(answers), { 200: 20 })
       }
       for (let uses = 0; uses < 3; uses++) {
@@ -162,20 +285,6 @@ for (const engine of ENGINES_BY_RUN) {
       await callAll()
       service.advance(30 * MINUTE_MS)
       assertRefused(await verify(cookie(value)))
-    })
-
-    test('takes headers of 15 KB, and those of an upload without its body', async () => {
-      const { cookie: value } = await service.newLogin()
-      const long = {
-        'X-Long': 'x'.repeat(14_500),
-        Cookie: `a=${'b'.repeat(300)}; ${cookie(value).Cookie}`,
-      }
-      assert.equal((await verify(long)).status, 200)
-      assert.equal((await verify({ ...long, 'X-More': 'x'.repeat(2_000) })).status, 431)
-      const upload = { 'Content-Encoding': 'gzip', 'Content-Type': `a/b; c=${'x'.repeat(300)}` }
-      assert.equal((await verify({ ...cookie(value), ...upload })).status, 200)
-      const url = `${ISSUER}/${'x'.repeat(14_000)}`
-      assertRefused(await verify({ 'X-Original-URL': url }))
     })
   })
 }

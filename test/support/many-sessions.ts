@@ -47,12 +47,3 @@ export async function fillSessions(
     select ${uuid('i', '0002')}, ${owner}, ${uuid(`(i - 1) / ${tokensEach} + 1`, '0001')},
       '${group} ' || i, 'k', ${time(now)}, ${time(idleEnd)} from n`)
 }
-
-/** Lets PostgreSQL refuse every change of a session. */
-export async function keepSessions({ rows }: TestDatabase): Promise<void> {
-  await rows(`create function keep() returns trigger language plpgsql
-    as $$ begin raise exception 'kept'; end $$`)
-  await rows(
-    'create trigger keeping before update on sessions for each row execute function keep()',
-  )
-}

@@ -1,6 +1,7 @@
 // Clients of the session endpoints, and a check that no issued secret is in the log or the database.
 import assert from 'node:assert/strict'
 import type { OutgoingHttpHeaders } from 'node:http'
+import { after } from 'node:test'
 import type { EngineName } from '../../src/storage/sql/engine.ts'
 import { type Answer, type Call, PASSWORD, startTestService, type TestService } from './service.ts'
 import { storedText } from './stored-text.ts'
@@ -110,6 +111,13 @@ export async function startSessionService(
       }
     },
   }
+}
+
+/** Stopped after the calling suite, which fails if a secret of an answer is in the log or the database. */
+export async function ownSessions(...parameters: Parameters<typeof startSessionService>) {
+  const service = await startSessionService(...parameters)
+  after(() => service.assertSecretsKept().finally(service.stop))
+  return service
 }
 
 export function bearer(accessToken: string): OutgoingHttpHeaders {

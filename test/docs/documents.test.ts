@@ -31,8 +31,8 @@ test('the page of variables begins with those that a production sets', () => {
   assert.deepEqual(names.toSorted(), set.toSorted())
 })
 
-test('"serve --help" explains every variable of an operator', async t => {
-  const cli = await setUpCli('sqlite', t, createTestDatabase)
+test('"serve --help" explains every variable of an operator', async () => {
+  const cli = await setUpCli('sqlite', createTestDatabase('sqlite'))
   const help = (await cli.run(['serve', '--help'])).stdout.replace(/\s+/g, ' ')
   for (const { name, byDefault, sentence } of OPERATOR_VARIABLES) {
     assert.ok(help.includes(`${name} ${sentence.replaceAll('`', '')} [`), name)

@@ -94,6 +94,12 @@ test('an attempt without time for its scope is shed, and does not wait', async (
   assert.deepEqual(calls, [['slot'], ['release']])
 })
 
+test('a reservation that fails releases its slot and reports the fault', async () => {
+  const { calls, run } = createRig([])
+  await assert.rejects(run(), /one reservation too many/)
+  assert.deepEqual(calls, [['slot'], ['release']])
+})
+
 test('a cached block is found before a slot is asked for', async () => {
   const blockedUntil = new Date(Date.now() + 60_000)
   const block = { kind: 'blocked', scope: 'email', blockedUntil, lockedUserId: null } as const

@@ -179,14 +179,10 @@ describe('what an administrator may give a user', () => {
     ['Ä@example.com', true],
     ['a\u200b@example.com', true],
     ['A@example.com', false],
-    ['a@EXAMPLE.com', false],
     [' a@example.com', false],
     ['a@example.com\u00a0', false],
     ['a\u0007@example.com', false],
-    ['a@example.com\u0000', false],
-    ['a\ud800@example.com', false],
     ['a\ufffd@example.com', false],
-    [`${EMOJI.repeat(130)}@example.com`, false],
   ]
   for (const [email, isReached] of STORED) {
     test(`stored ${toAscii(email.slice(0, 30))} is ${isReached ? '' : 'not '}found by a login`, () =>

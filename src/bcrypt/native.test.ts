@@ -1,9 +1,8 @@
 import assert from 'node:assert/strict'
 import { describe, type TestContext, test } from 'node:test'
 import bcrypt from 'bcrypt'
-import fc from 'fast-check'
 import { checkInAllLanes, makeHashCases, NEVER_CANCELLED } from '../../test/login/hash-cases.ts'
-import { openNative, owedRounds } from './native.ts'
+import { openNative } from './native.ts'
 
 const SALT = Buffer.alloc(16)
 
@@ -37,36 +36,16 @@ describe('a digest', () => {
   })
 })
 
-describe('equal work', () => {
-  const OWED: [cost: number, total: number, owed: number[]][] = [
-    [12, 12, []],
-    [11, 12, [11]],
-    [10, 12, [10, 11]],
-    [4, 8, [4, 5, 6, 7]],
-    [13, 12, []],
-    [15, 10, []],
-  ]
-  for (const [cost, total, owed] of OWED) {
-    test(`a hash of cost ${cost} is followed by these to have cost ${total}: ${owed.join(', ') || 'none'}`, async t => {
-      const { start, costs } = await openRig(t)
-      await start(2 ** cost, 2 ** total).digest
-      assert.deepEqual(costs, [cost, ...owed])
-    })
+test('a cheaper hash and those that follow it are as much work as one of the total', async t => {
+  const { start, costs } = await openRig(t)
+  for (let stored = 4; stored <= 15; stored++) {
+    for (let total = 4; total <= 15; total++) {
+      costs.length = 0
+      await start(2 ** stored, 2 ** total).digest
+      const work = costs.reduce((sum, cost) => sum + 2 ** cost, 0)
+      assert.deepEqual([costs[0], work], [stored, 2 ** Math.max(stored, total)])
+    }
   }
-
-  test('a cheaper hash and those that follow it are as much work as one of the total', () => {
-    const cost = fc.integer({ min: 4, max: 15 })
-    fc.assert(
-      fc.property(cost, cost, (stored, total) => {
-        fc.pre(stored <= total)
-        const work = [2 ** stored, ...owedRounds(2 ** stored, 2 ** total)]
-        assert.equal(
-          work.reduce((sum, rounds) => sum + rounds, 0),
-          2 ** total,
-        )
-      }),
-    )
-  })
 })
 
 describe('the time of a round', () => {

@@ -81,14 +81,6 @@ describe('hashing', async () => {
     for (const { digest } of startAll(0)) assert.deepEqual(await digest, expected)
   })
 
-  test('cancelling a job that has ended changes nothing', async () => {
-    const ended = start(0)
-    assert.deepEqual(await ended.digest, expected)
-    const next = start(0)
-    ended.cancel?.()
-    assert.deepEqual(await next.digest, expected)
-  })
-
   test('no worker was lost meanwhile', () => assert.deepEqual(lost, []))
 })
 

@@ -7,7 +7,6 @@ import { admit } from './admission.ts'
 import { createHashQueue, type HashQueue } from './hash-queue.ts'
 import { createThrottle } from './throttle.ts'
 
-const COST = 10
 const CLAIM = { network: 'n', client: 'c', account: 'a', isKnownDevice: false, name: null }
 const SCOPES = makeScopes()
 const ADMITTED: Reservation = { kind: 'admitted', user: null }
@@ -18,14 +17,11 @@ function createRig(answers: Reservation[], more: Partial<HashQueue> = {}, loginT
   const calls: unknown[][] = []
   const deadlines: number[] = []
   const reserve = async () => answers.shift() ?? assert.fail('one reservation too many')
-  // For this throttle no time passes, so that no cached block gets old.
-  const throttle = createThrottle(
-    { reserve },
-    () => new Date(),
-    () => 0,
-  )
+  // No time passes, so that no cached block gets old.
+  const nowMs = () => 0
+  const throttle = createThrottle({ reserve }, () => new Date(), nowMs)
   const { hasher } = simulateHasher({ threads: 1, roundMs: [0.1] })
-  const queue = createHashQueue(hasher, { cost: COST, loginTimeMs: 5_000 }, () => 0)
+  const queue = createHashQueue(hasher, { cost: 10, loginTimeMs: 5_000 }, nowMs)
   const hashQueue: HashQueue = {
     ...queue,
     admit(claim, finishByMs) {
@@ -98,9 +94,10 @@ test('an attempt without time for its scope is shed, and does not wait', async (
   assert.deepEqual(calls, [['slot'], ['release']])
 })
 
-test('an attempt without a slot reserves nothing', async () => {
-  const { run } = createRig([], { admit: () => null })
-  assert.deepEqual(await run(), { kind: 'shed', reason: 'no-slot' })
+test('a reservation that fails releases its slot and reports the fault', async () => {
+  const { calls, run } = createRig([])
+  await assert.rejects(run(), /one reservation too many/)
+  assert.deepEqual(calls, [['slot'], ['release']])
 })
 
 test('a cached block is found before a slot is asked for', async () => {
@@ -112,7 +109,7 @@ test('a cached block is found before a slot is asked for', async () => {
   assert.deepEqual(calls, [['slot'], ['release']])
 })
 
-test('an attempt asks for a slot again after each decision, while it is undecided', async () => {
+test('an attempt asks for a slot again after each decision, while it is undecided, and without one reserves nothing', async () => {
   let decisions = 0
   const { run } = createRig([], {
     admit: () => (decisions < 3 ? 'undecided' : null),

@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import type { User } from '../domain/user.ts'
-import { isLockedByAdministrator } from '../domain/user.ts'
 import { decide } from './decision.ts'
 
 const NOW = new Date('2030-01-01T00:00:00Z')
@@ -29,6 +28,7 @@ describe('the decision', () => {
     ['a user with many earlier failures', { failedLoginAttempts: 1_000 }],
     ['a user whose lock has ended', { lockedUntil: PAST, lockedBy: 'administrator' }],
     ['a user whose lock ends now', { lockedUntil: NOW, lockedBy: 'administrator' }],
+    ['a user whose lock was ended', { lockedUntil: null, lockedBy: 'administrator' }],
     ['a temporary password before its end', { temporaryUntil: FUTURE }],
     ['a user locked by the throttle', { lockedUntil: FUTURE, lockedBy: 'throttle' }],
   ]
@@ -66,8 +66,4 @@ describe('the decision', () => {
       assert.deepEqual(decide(user, matches, NOW), { kind: 'rejected', reason })
     })
   }
-
-  test('does not treat a user without lockedUntil as locked, even if lockedBy is set', () => {
-    assert.equal(isLockedByAdministrator({ ...USER, lockedBy: 'administrator' }, NOW), false)
-  })
 })

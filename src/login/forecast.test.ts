@@ -19,16 +19,6 @@ describe('a forecast', () => {
     return all.map(hash => Math.round(ends.get(hash) ?? Number.NaN))
   }
 
-  test('is empty if there is nothing to do', () => {
-    assert.equal(forecast([thread(), thread()], []).size, 0)
-  })
-
-  test('lets hashes of one thread run beside each other', () => {
-    assert.deepEqual(endsOf([thread(1_000)], []), [100])
-    assert.deepEqual(endsOf([thread(1_000, 1_000)], []), [120, 120])
-    assert.deepEqual(endsOf([thread(1_000, 1_000, 1_000)], []), [150, 150, 150])
-  })
-
   test('makes a hash faster when its neighbour ends', () => {
     // 500 rounds at 0.12 ms, then 500 at 0.1 ms.
     assert.deepEqual(endsOf([thread(500, 1_000)], []), [60, 110])
@@ -37,21 +27,6 @@ describe('a forecast', () => {
   test('knows the end of hashes that began when the thread had one lane more', () => {
     const shrunk = { ...thread(1_000, 1_000, 1_000), roundMs: ROUND_MS.slice(0, 2), lanes: 2 }
     assert.deepEqual(endsOf([shrunk], [work()]), [120, 120, 120, 220])
-  })
-
-  test('begins those that wait in their order, when a lane is free', () => {
-    const threads = [thread(1_000, 1_000, 200), thread(1_000, 1_000, 400)]
-    const [, , first, , , second, third, fourth] = endsOf(threads, [work(), work()])
-    assert.deepEqual([first, second], [30, 60])
-    assert.ok(third !== undefined && fourth !== undefined && third < fourth)
-  })
-
-  test('changes nothing that it is given', () => {
-    const threads = [thread(1_000, 500)]
-    const waiting = [work()]
-    forecast(threads, waiting)
-    assert.deepEqual(threads, [thread(1_000, 500)])
-    assert.deepEqual(waiting, [work()])
   })
 })
 

@@ -99,6 +99,12 @@ test('every attempt is announced to the pace, and every refusal waits for it', a
   assert.deepEqual(calls, [...arrivals, 'refuse 127.0.0.0/24'])
   await login(deps, { ...attempt, client: { ...attempt.client, network: '2001:db8::/48' } })
   assert.equal(calls.at(-1), 'refuse 2001:db8::/48')
+
+  const email = 'other@example.com'
+  const fullQueue: HashQueue = { ...deps.hashQueue, admit: () => null }
+  const outcome = await login({ ...deps, hashQueue: fullQueue }, { ...attempt, email })
+  assert.deepEqual(outcome, { kind: 'shed', email, reason: 'no-slot' })
+  assert.equal(calls.at(-1), 'refuse 127.0.0.0/24')
 })
 
 test('an attempt has its whole time for the hash, a change twice as much, and half of it if the database was slow', async () => {
@@ -147,8 +153,7 @@ test('an attempt has its whole time for the hash, a change twice as much, and ha
 })
 
 test('a browser is remembered as a known device, and claims its next hash slot as one', async () => {
-  const { store, change } = await prepareChange()
-  const { newPassword: _, ...current } = change
+  const { store, current } = await prepareChange()
   const deps = depsOn(store)
   const claims: boolean[] = []
   const hashQueue: HashQueue = {
@@ -169,7 +174,7 @@ test('a browser is remembered as a known device, and claims its next hash slot a
 })
 
 test('whatever its outcome, an attempt wakes the one that waits for its scopes', async () => {
-  const { store, change } = await prepareChange()
+  const { store, change, current } = await prepareChange()
   const woken: number[] = []
   const throttle = createThrottle(store.attempts, clock)
   const deps = depsOn(store, {
@@ -180,7 +185,6 @@ test('whatever its outcome, an attempt wakes the one that waits for its scopes',
     },
   })
   const kinds = []
-  const { newPassword: _, ...current } = change
   for (const each of [attempt, { ...change, newPassword: 'short' }, current]) {
     const outcome = await login(deps, each)
     kinds.push(outcome.kind)
@@ -192,7 +196,7 @@ test('whatever its outcome, an attempt wakes the one that waits for its scopes',
   assert.deepEqual(woken, [3, 3, 3, 3])
 })
 
-/** A user with the password "right", and a change of it. */
+/** A user with the password "right", a login with it, and a change of it. */
 async function prepareChange(temporaryUntil: Date | null = null) {
   const { store } = await openTestStore('sqlite')
   const email = 'change@example.com'
@@ -200,10 +204,11 @@ async function prepareChange(temporaryUntil: Date | null = null) {
   const user = { id: randomUUID(), email, passwordHash, name: 'Kate', role: 'user', temporaryUntil }
   await store.users.insert(user, changeAt(new Date()))
   const scopes = throttleScopes(email, attempt.client, depsOn(store).budgets)
+  const current = { ...attempt, email, password: 'right' }
   return {
     store,
-    user,
-    change: { ...attempt, email, password: 'right', newPassword: 'another password' },
+    current,
+    change: { ...current, newPassword: 'another password' },
     async assertUnchanged() {
       const stored = await store.users.findById(user.id)
       assert.equal(stored?.passwordHash, passwordHash)
@@ -242,34 +247,9 @@ test('a change is shed without a second turn of its slot: nothing is changed or 
 })
 
 test('a temporary password that is not changed is no failure and leaves nothing pending', async () => {
-  const { store, change, assertUnchanged } = await prepareChange(new Date(Date.now() + 60_000))
-  const { newPassword: _, ...current } = change
+  const soon = new Date(Date.now() + 60_000)
+  const { store, current, assertUnchanged } = await prepareChange(soon)
   await login(depsOn(store), { ...current, password: 'wrong' })
   assert.equal((await login(depsOn(store), current)).kind, 'change-required')
   assert.equal(await assertUnchanged(), 0)
-})
-
-test('an attempt for which there is no time is shed before it reaches the database', async () => {
-  const { store } = await openTestStore('sqlite')
-  const deps = depsOn(wrapMethods(store, () => () => assert.fail()))
-  const hashQueue: HashQueue = { ...deps.hashQueue, admit: () => null }
-  const { email } = attempt
-  const outcome = await login({ ...deps, hashQueue }, attempt)
-  assert.deepEqual(outcome, { kind: 'shed', email, reason: 'no-slot' })
-})
-
-test('a reservation that fails releases its hash slot and reports the fault', async () => {
-  const { store } = await openTestStore('sqlite')
-  let isBroken = true
-  const breaking = wrapMethods(store, (name, operation) => async (...values) => {
-    if (isBroken && name === 'attempts.reserve') throw new Error('no database')
-    return operation(...values)
-  })
-  // A second attempt is admitted only if the first slot was released.
-  const slow = { ...hasher, threads: 1, roundMs: () => [1_000] }
-  const hashQueue = createHashQueue(slow, { cost: COST, loginTimeMs: 5_000 })
-  const deps = { ...depsOn(breaking), hashQueue }
-  await assert.rejects(login(deps, attempt), /no database/)
-  isBroken = false
-  assert.equal((await login(deps, attempt)).kind, 'rejected')
 })

@@ -43,32 +43,17 @@ describe('refusals', () => {
     assert.equal(answered(), 10_000)
   })
 
-  test('of one client are delayed after a burst, to 100 per second, while others come', async () => {
+  test('of one client are delayed after a burst, to 100 per second, while others come, and theirs are not', async () => {
     const { pace, refuse, pass } = createRig()
     pace.arrive('stranger')
     const answered = refuse('attacker', 100)
+    const answeredToStranger = refuse('stranger', 10)
     await pass(0)
-    assert.equal(answered(), 50)
+    assert.deepEqual([answered(), answeredToStranger()], [50, 10])
     await pass(250)
     assert.equal(answered(), 75)
     await pass(250)
     assert.equal(answered(), 100)
-  })
-
-  test('are delayed by a second at most', async () => {
-    const { pace, refuse, pass } = createRig()
-    pace.arrive('stranger')
-    const answered = refuse('attacker', 1_000)
-    await pass(1_000)
-    assert.equal(answered(), 1_000)
-  })
-
-  test('of other clients are not delayed meanwhile', async () => {
-    const { refuse, pass } = createRig()
-    refuse('attacker', 1_000)
-    const answered = refuse('stranger', 10)
-    await pass(0)
-    assert.equal(answered(), 10)
   })
 
   test('are no longer delayed ten seconds after the last other client', async () => {
@@ -86,13 +71,14 @@ describe('refusals', () => {
     }
   })
 
-  test('that are delayed hold at most 1,024 connections', async () => {
+  test('are delayed by a second at most, and hold at most 1,024 connections', async () => {
     const { pace, refuse, pass } = createRig()
     pace.arrive('stranger')
     const answered = refuse('attacker', 50 + 1_024 + 7)
     await pass(0)
     assert.equal(answered(), 57)
     await pass(1_000)
+    assert.equal(answered(), 50 + 1_024 + 7)
     const later = refuse('attacker', 1_024 + 7)
     await pass(0)
     assert.equal(later(), 7)

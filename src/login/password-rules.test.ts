@@ -10,14 +10,16 @@ import {
 } from './password-rules.ts'
 
 const EMOJI = '\u{1f600}'
-const HAN = '\u4e00'
+const USER = { minLength: 8 }
 const ANN = {
-  minLength: 8,
+  ...USER,
   email: 'ann.b99@mail.example.org',
   name: 'Ann-Marie de Østergård',
   brandName: 'Acme Log-in',
   current: 'the old passphrase',
 }
+const BOB = { ...USER, email: 'bob@example.com' }
+const OF_DIGITS = { ...USER, email: '5550123456@example.org', name: '-' }
 
 describe('common passwords', () => {
   const text = readFileSync(COMMON_PASSWORDS_FILE, 'utf8')
@@ -34,7 +36,7 @@ describe('common passwords', () => {
     for (const password of passwords) {
       assert.ok(password.length >= 8, password)
       for (const typed of [password, password.toUpperCase(), toTitle(password)]) {
-        assert.equal(await findPasswordFlaw(typed, { minLength: 8 }), 'too_common', typed)
+        assert.equal(await findPasswordFlaw(typed, USER), 'too_common', typed)
       }
     }
   })
@@ -46,7 +48,7 @@ describe('common passwords', () => {
       'copyright (c) 2021 @zxcvbn-ts',
       '# copyright',
     ]) {
-      assert.equal(await findPasswordFlaw(password, { minLength: 8 }), null, password)
+      assert.equal(await findPasswordFlaw(password, USER), null, password)
     }
   })
 })
@@ -56,18 +58,16 @@ function toTitle(text: string): string {
 }
 
 describe('a password', () => {
-  const CASES: [password: string, flaw: PasswordFlaw | null][] = [
+  const CASES: [password: string, flaw: PasswordFlaw | null, user?: typeof USER][] = [
     ['xkq vbw', 'too_short'],
     ['xkq vbwz', null],
     ['', 'too_short'],
     ['        ', null],
     [EMOJI.repeat(7), 'too_short'],
     [EMOJI.repeat(8), null],
-    ['q'.repeat(72), null],
+    ['fourteen chars', 'too_short', { minLength: 15 }],
+    ['fifteen charact', null, { minLength: 15 }],
     ['q'.repeat(73), 'too_long'],
-    [HAN.repeat(24), null],
-    [HAN.repeat(25), 'too_long'],
-    [`a good passphrase\ud800`, 'too_long'],
     ['\udc00', 'too_long'],
     ['the old passphrase', 'unchanged'],
     ['The old passphrase', null],
@@ -82,6 +82,14 @@ describe('a password', () => {
     ['Ann.B99-Mail.Example', 'personal'],
     ['ann.b99example!', 'personal'],
     ['ann b99 examples', null],
+    ['bobexample', 'personal', BOB],
+    ['Bob@Example', 'personal', BOB],
+    ['bob.example1', 'personal', BOB],
+    ['2024bobexample!', 'personal', BOB],
+    ['bob sees an example', null, BOB],
+    ['555-012-3456', 'personal', OF_DIGITS],
+    ['9-8-3-4-1-7-9', null, OF_DIGITS],
+    ['?!-?!-?!-?!', null, OF_DIGITS],
     // The name and its parts, but not the short ones.
     ['Ann-Marie de Østergård', 'personal'],
     ['annmariedeøstergård', 'personal'],
@@ -102,35 +110,15 @@ describe('a password', () => {
     ['acme lantern', null],
     ['baseball', 'too_common'],
   ]
-  for (const [password, flaw] of CASES) {
+  for (const [password, flaw, user = ANN] of CASES) {
     const shown = JSON.stringify(password.slice(0, 30)).replace(
       /[^ -~]/g,
       unit => `\\u${unit.charCodeAt(0).toString(16)}`,
     )
     test(`${shown} of ${Buffer.byteLength(password)} bytes: ${flaw ?? 'may be set'}`, async () => {
-      assert.equal(await findPasswordFlaw(password, ANN), flaw)
+      assert.equal(await findPasswordFlaw(password, user), flaw)
     })
   }
-
-  test('has a minimum length that is configured', async () => {
-    assert.equal(await findPasswordFlaw('fourteen chars', { minLength: 15 }), 'too_short')
-    assert.equal(await findPasswordFlaw('fifteen charact', { minLength: 15 }), null)
-  })
-
-  test('is not the email without the end of its domain', async () => {
-    const bob = { minLength: 8, email: 'bob@example.com' }
-    for (const password of ['bobexample', 'Bob@Example', 'bob.example1', '2024bobexample!']) {
-      assert.equal(await findPasswordFlaw(password, bob), 'personal', password)
-    }
-    assert.equal(await findPasswordFlaw('bob sees an example', bob), null)
-  })
-
-  test('of a user without a name, or with an email of digits, is compared with what there is', async () => {
-    const digits = { minLength: 8, email: '5550123456@example.org', name: '-' }
-    assert.equal(await findPasswordFlaw('555-012-3456', digits), 'personal')
-    assert.equal(await findPasswordFlaw('9-8-3-4-1-7-9', digits), null)
-    assert.equal(await findPasswordFlaw('?!-?!-?!-?!', digits), null)
-  })
 })
 
 test('each flaw is described with what to do', () => {

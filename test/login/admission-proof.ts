@@ -3,7 +3,6 @@
 // the order one attempt after the other, and lets time pass in short steps.
 import assert from 'node:assert/strict'
 import fc from 'fast-check'
-import type { HashJob } from '../../src/bcrypt/hasher.ts'
 import { MARGIN_MS } from '../../src/login/capacity.ts'
 import { MARGIN_AFTER_MS } from '../../src/login/evictions.ts'
 import { createHashQueue, type HashSlot, SHEDDING_MS } from '../../src/login/hash-queue.ts'
@@ -62,88 +61,132 @@ export async function proveAdmission(histories: number): Promise<void> {
 async function play(machine: Machine, arrivals: Arrival[]): Promise<void> {
   const simulated = simulateHasher(machine)
   const { hasher, advance, nowMs } = simulated
-  const { loginTimeMs } = machine
+  const { roundMs, loginTimeMs } = machine
   const queue = createHashQueue(hasher, { cost: COST, loginTimeMs }, nowMs)
+  const inTime = roundMs.filter(ms => ROUNDS * ms + MARGIN_MS <= loginTimeMs)
+  const lanes = Math.max(1, inTime.length)
   /** On an idle thread an attempt may take this long: as long as beside as many others as are allowed. */
-  const longestMs = ROUNDS * (machine.roundMs[lanesOf(machine) - 1] ?? 0)
+  const longestMs = ROUNDS * (roundMs[lanes - 1] ?? 0)
   /** In the order in which they are to be hashed. */
   let live: ModelAttempt[] = []
-  const end = (attempt: ModelAttempt) => {
-    live = live.filter(it => it !== attempt)
-  }
   const hashed: Promise<void>[] = []
   const ended: { attempt: ModelAttempt; atMs: number }[] = []
   const remembered = () =>
     ended.filter(({ atMs }) => nowMs() - atMs < REMEMBERED_MS).map(({ attempt }) => attempt)
   let lastShedMs = Number.NEGATIVE_INFINITY
 
-  let dueMs = 0
-  const steps = arrivals.flatMap(arrival => {
-    dueMs += arrival.afterMs
-    let slot: HashSlot | null = null
-    const attempt: ModelAttempt = {
-      network: Math.floor(arrival.client / CLIENTS_OF_NETWORK),
-      ...{ client: arrival.client, account: arrival.account, hasPriority: false },
-      finishByMs: dueMs + loginTimeMs,
-      job: {
-        password: Buffer.alloc(0),
-        salt: Buffer.alloc(0),
-        rounds: ROUNDS,
-        totalRounds: ROUNDS,
-      },
-    }
-    function arrive(): void {
-      const { network, account } = attempt
-      attempt.hasPriority =
-        arrival.isKnownDevice &&
-        [...live, ...remembered()].every(it => !it.hasPriority || it.account !== account) &&
-        live.every(it => !it.hasPriority || it.network !== network)
-      const claim = {
-        network: `network ${network}`,
-        client: String(arrival.client),
-        account: String(arrival.account),
-        isKnownDevice: arrival.isKnownDevice,
-      }
-      const running = simulated.running()
-      const ranked = modelOrder([...live, attempt], job => running.includes(job), remembered())
-      const weaker = ranked.slice(ranked.indexOf(attempt) + 1)
-      const place = live.findIndex(it => weaker.includes(it))
-      const after = live.toSpliced(place === -1 ? live.length : place, 0, attempt)
-      const admission = queue.admit(claim, attempt.finishByMs)
-      // In this history, such an attempt does not come again.
-      if (admission === 'undecided') return
-      slot = admission
-      if (slot) {
-        live = after
-        return
-      }
-      const isShedding = nowMs() - lastShedMs < SHEDDING_MS
-      assert.ok(!hasRoom(attempt, live, after, isShedding, simulated.lanes(), machine, nowMs()))
+  function end(attempt: ModelAttempt): void {
+    live = live.filter(it => it !== attempt)
+  }
+
+  function arrive(
+    attempt: ModelAttempt,
+    { client, account, isKnownDevice }: Arrival,
+  ): HashSlot | null {
+    const { network } = attempt
+    attempt.hasPriority =
+      isKnownDevice &&
+      [...live, ...remembered()].every(it => !it.hasPriority || it.account !== account) &&
+      live.every(it => !it.hasPriority || it.network !== network)
+    const running = simulated.running()
+    const ranked = modelOrder([...live, attempt], job => running.includes(job), remembered())
+    const weaker = ranked.slice(ranked.indexOf(attempt) + 1)
+    const place = live.findIndex(it => weaker.includes(it))
+    const after = live.toSpliced(place === -1 ? live.length : place, 0, attempt)
+    const claim = { network: String(network), client: String(client), account: String(account) }
+    const slot = queue.admit({ ...claim, isKnownDevice }, attempt.finishByMs)
+    // In this history, such an attempt does not come again.
+    if (slot === 'undecided') return null
+    if (slot) live = after
+    else {
+      assert.ok(!hasRoom(attempt, after))
       lastShedMs = nowMs()
     }
+    return slot
+  }
+
+  async function hash(slot: HashSlot, attempt: ModelAttempt): Promise<void> {
+    const beganMs = nowMs()
+    const digest = await slot.run(attempt.finishByMs, attempt.job)
+    end(attempt)
+    if (!digest) return
+    ended.push({ attempt, atMs: nowMs() })
+    // A lane may have been idle while an attempt that was expected in it was reserved.
+    const lateMs = TOLERANCE_MS + Math.max(...RESERVE_MS)
+    const allowedMs = Math.max(attempt.finishByMs - MARGIN_AFTER_MS, beganMs + longestMs)
+    assert.ok(nowMs() <= allowedMs + lateMs, `${nowMs()} > ${allowedMs} + ${lateMs}`)
+  }
+
+  /** True if the newcomer could be hashed in time without making another one late. */
+  function hasRoom(newcomer: ModelAttempt, withNewcomer: ModelAttempt[]): boolean {
+    const isShedding = nowMs() - lastShedMs < SHEDDING_MS
+    const ownEndMs = endsOf(withNewcomer, isShedding).get(newcomer) ?? 0
+    if (ownEndMs + TOLERANCE_MS > newcomer.finishByMs - nowMs() - MARGIN_MS) return false
+    const [before, after] = [endsOf(live), endsOf(withNewcomer)]
+    return live.every(attempt => {
+      const inTimeMs = attempt.finishByMs - nowMs() - MARGIN_AFTER_MS
+      const limitMs = Math.max(inTimeMs, before.get(attempt) ?? 0)
+      return (after.get(attempt) ?? 0) + TOLERANCE_MS <= limitMs
+    })
+  }
+
+  function endsOf(attempts: ModelAttempt[], areAllLanesBusy = false): Map<ModelAttempt, number> {
+    const attemptOf = new Map(attempts.map(attempt => [attempt.job, attempt]))
+    const threads = simulated.lanes().map(thread =>
+      thread.flatMap(({ job, left }) => {
+        const attempt = attemptOf.get(job)
+        return attempt ? [{ attempt, left }] : []
+      }),
+    )
+    const running = threads.flat().map(({ attempt }) => attempt)
+    const waiting = attempts.filter(attempt => !running.includes(attempt))
+    const ends = new Map<ModelAttempt, number>()
+    for (let ms = 0; ends.size < attempts.length; ms += STEP_MS) {
+      for (let next = waiting[0]; next; next = waiting[0]) {
+        const staying = threads.map(thread => thread.filter(it => it.left > ROUNDS / 20).length)
+        const thread = threads[staying.indexOf(Math.min(...staying))]
+        if (!thread || thread.length >= lanes) break
+        thread.push({ attempt: next, left: ROUNDS })
+        waiting.shift()
+      }
+      for (const [index, thread] of threads.entries()) {
+        const neighbours = areAllLanesBusy ? Math.max(lanes, thread.length) : thread.length
+        const rounds = STEP_MS / (roundMs[neighbours - 1] ?? Number.POSITIVE_INFINITY)
+        for (const hash of thread) {
+          hash.left -= rounds
+          if (hash.left <= 0) ends.set(hash.attempt, ms + STEP_MS)
+        }
+        threads[index] = thread.filter(({ left }) => left > 0)
+      }
+    }
+    return ends
+  }
+
+  let dueMs = 0
+  const steps = arrivals.flatMap(arrival => {
+    const { client, account, afterMs, reserveMs, isBlocked } = arrival
+    dueMs += afterMs
+    const nothing = Buffer.alloc(0)
+    const attempt: ModelAttempt = {
+      ...{ network: Math.floor(client / CLIENTS_OF_NETWORK), client, account },
+      ...{ hasPriority: false, finishByMs: dueMs + loginTimeMs },
+      job: { password: nothing, salt: nothing, rounds: ROUNDS, totalRounds: ROUNDS },
+    }
+    let slot: HashSlot | null = null
     function use(): void {
-      if (!slot) return
-      if (arrival.isBlocked) {
+      if (slot && isBlocked) {
         slot.release()
         end(attempt)
-        return
-      }
-      const beganMs = nowMs()
-      hashed.push(
-        slot.run(attempt.finishByMs, attempt.job).then(digest => {
-          end(attempt)
-          if (!digest) return
-          ended.push({ attempt, atMs: nowMs() })
-          // A lane may have been idle while an attempt that was expected in it was reserved.
-          const lateMs = TOLERANCE_MS + Math.max(...RESERVE_MS)
-          const allowedMs = Math.max(attempt.finishByMs - MARGIN_AFTER_MS, beganMs + longestMs)
-          assert.ok(nowMs() <= allowedMs + lateMs, `${nowMs()} > ${allowedMs} + ${lateMs}`)
-        }),
-      )
+      } else if (slot) hashed.push(hash(slot, attempt))
     }
     return [
-      { atMs: dueMs, act: arrive },
-      { atMs: dueMs + arrival.reserveMs, act: use },
+      {
+        atMs: dueMs,
+        act: () => {
+          slot = arrive(attempt, arrival)
+        },
+      },
+      { atMs: dueMs + reserveMs, act: use },
     ]
   })
   for (const { atMs, act } of steps.toSorted((a, b) => a.atMs - b.atMs)) {
@@ -154,68 +197,4 @@ async function play(machine: Machine, arrivals: Arrival[]): Promise<void> {
   await advance(10_000)
   await Promise.all(hashed)
   assert.equal(live.length, 0)
-}
-
-/** True if the model shows that the newcomer could be hashed in time without making another one late. */
-function hasRoom(
-  newcomer: ModelAttempt,
-  admitted: ModelAttempt[],
-  withNewcomer: ModelAttempt[],
-  isShedding: boolean,
-  lanes: { job: HashJob; left: number }[][],
-  machine: Machine,
-  now: number,
-): boolean {
-  const ownEndMs = endsOf(withNewcomer, lanes, machine, isShedding).get(newcomer) ?? 0
-  if (ownEndMs + TOLERANCE_MS > newcomer.finishByMs - now - MARGIN_MS) return false
-  const before = endsOf(admitted, lanes, machine)
-  const after = endsOf(withNewcomer, lanes, machine)
-  return admitted.every(attempt => {
-    const inTimeMs = attempt.finishByMs - now - MARGIN_AFTER_MS
-    const limitMs = Math.max(inTimeMs, before.get(attempt) ?? 0)
-    return (after.get(attempt) ?? 0) + TOLERANCE_MS <= limitMs
-  })
-}
-
-function lanesOf({ roundMs, loginTimeMs }: Machine): number {
-  return Math.max(1, roundMs.filter(ms => ROUNDS * ms + MARGIN_MS <= loginTimeMs).length)
-}
-
-function endsOf(
-  attempts: ModelAttempt[],
-  lanes: { job: HashJob; left: number }[][],
-  machine: Machine,
-  areAllLanesBusy = false,
-): Map<ModelAttempt, number> {
-  const limit = lanesOf(machine)
-  const attemptOf = new Map(attempts.map(attempt => [attempt.job, attempt]))
-  const threads = lanes.map(thread =>
-    thread.flatMap(({ job, left }) => {
-      const attempt = attemptOf.get(job)
-      return attempt ? [{ attempt, left }] : []
-    }),
-  )
-  const running = threads.flat().map(({ attempt }) => attempt)
-  const waiting = attempts.filter(attempt => !running.includes(attempt))
-  const ends = new Map<ModelAttempt, number>()
-  for (let ms = 0; ends.size < attempts.length; ms += STEP_MS) {
-    for (let next = waiting[0]; next; next = waiting[0]) {
-      const staying = threads.map(thread => thread.filter(({ left }) => left > ROUNDS / 20).length)
-      const fewest = Math.min(...staying)
-      const thread = threads[staying.indexOf(fewest)]
-      if (!thread || thread.length >= limit) break
-      thread.push({ attempt: next, left: ROUNDS })
-      waiting.shift()
-    }
-    for (const [index, thread] of threads.entries()) {
-      const neighbours = areAllLanesBusy ? Math.max(limit, thread.length) : thread.length
-      const rounds = STEP_MS / (machine.roundMs[neighbours - 1] ?? Number.POSITIVE_INFINITY)
-      for (const hash of thread) {
-        hash.left -= rounds
-        if (hash.left <= 0) ends.set(hash.attempt, ms + STEP_MS)
-      }
-      threads[index] = thread.filter(({ left }) => left > 0)
-    }
-  }
-  return ends
 }

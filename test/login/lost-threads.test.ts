@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { isHashJob } from '../support/hash-counter.ts'
 import { whileThreadsDie } from '../support/lost-thread.ts'
+import { own } from '../support/own.ts'
 import { until } from '../support/process.ts'
 import { startTestService, UNLIMITED, WITH_THREADS } from '../support/service.ts'
 
@@ -11,10 +12,9 @@ const THREADS = [
 ] as const
 
 for (const [thread, isItsMessage, lost] of THREADS) {
-  test(`a login gets a 500 if the thread ${thread} dies, and the next one starts a new thread`, async t => {
+  test(`a login gets a 500 if the thread ${thread} dies, and the next one starts a new thread`, async () => {
     // The attempt of a thread that died stays pending, and would use up the failures of the email.
-    const service = await startTestService('sqlite', { ...WITH_THREADS, ...UNLIMITED })
-    t.after(() => service.stop())
+    const service = await own(startTestService('sqlite', { ...WITH_THREADS, ...UNLIMITED }))
     const email = await service.newUser()
     const { status, json } = await whileThreadsDie(isItsMessage, () =>
       service.login(email, 'wrong'),

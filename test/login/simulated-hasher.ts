@@ -55,9 +55,7 @@ export function simulateHasher({ threads: count, roundMs, canCancel = true }: Op
       const thread = threads[index]
       if (!thread || thread.lanes.length >= speed.roundMs.length) throw new Error('no free lane')
       const { promise, resolve, reject } = Promise.withResolvers<Buffer | null>()
-      const lane: Lane = {
-        ...{ job, left: job.totalRounds, settle: resolve, fail: reject },
-      }
+      const lane: Lane = { job, left: job.totalRounds, settle: resolve, fail: reject }
       thread.lanes.push(lane)
       if (thread.lanes.length === 1) {
         thread.chunkEndsMs = now

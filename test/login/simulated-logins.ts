@@ -6,12 +6,12 @@ import { createPace } from '../../src/login/pace.ts'
 import { toCountedClient, turnNetwork } from '../../src/system/client-group.ts'
 import { CHUNK_MS, simulateHasher } from './simulated-hasher.ts'
 
-export type SimulatedAttempt = {
+type SimulatedAttempt = {
   address: string
   account: string
   isKnownDevice: boolean
   /** A change of the password, which is a second hash. */
-  isChange: boolean
+  isChange?: boolean
 }
 
 const COST = 12
@@ -62,7 +62,7 @@ export function simulateLogins(seed: number, slowness: number) {
   }
 
   /** Lets time pass until the promise is resolved. */
-  async function runUntil(ended: Promise<unknown>): Promise<void> {
+  async function runUntil<T>(ended: Promise<T>): Promise<T> {
     let isEnded = false
     void ended.then(() => {
       isEnded = true
@@ -77,6 +77,7 @@ export function simulateLogins(seed: number, slowness: number) {
       timers = timers.filter(({ dueMs }) => dueMs > nowMs())
       for (const { wake } of due.toSorted((a, b) => a.dueMs - b.dueMs)) wake()
     }
+    return ended
   }
 
   return { attempt, sleep, nowMs, runUntil, random: randomNumbers(seed) }

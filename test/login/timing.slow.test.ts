@@ -4,7 +4,10 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import bcrypt from 'bcrypt'
 import { byEmail, changeAt } from '../storage/fixtures.ts'
+import { own } from '../support/own.ts'
+import { IS_FULL } from '../support/proof.ts'
 import {
+  type Call,
   PASSWORD,
   startTestService,
   TEST_COST,
@@ -22,73 +25,81 @@ const CHANCE_T = 2
  * takes 0.02 to 0.05 ms longer (SECURITY.md). A significant difference must not be larger than this.
  */
 const KNOWN_REMAINDER_MS = 0.08
-const WARM_UP_ROUNDS = 100
-const CHANGE = '/api/v1/auth/password'
+const ROUNDS = IS_FULL ? 300 : 150
+const WARM_UP_ROUNDS = 50
+/** Of a hash that takes longer than the rest of a login. */
+const HASH_ROUNDS = IS_FULL ? 100 : 40
 const FORM = {
   'Sec-Fetch-Site': 'same-origin',
   'Content-Type': 'application/x-www-form-urlencoded',
 }
-const ROUNDS = 300
-
-/** With a new password: a change of it. */
-type Attempts = Record<string, [email: string, password: string, newPassword?: string]>
-
 const NEW_PASSWORD = 'seven green boats at noon'
 
-test('the time of a rejected login does not reveal the reason', async context => {
-  const service = await startTestService('postgres', UNLIMITED)
-  context.after(() => service.stop())
-  const accounts = ['wrong', 'overlong', 'inactive', 'ended']
-  const ways = ['', 'change-', 'form-']
-  for (const account of ways.flatMap(way => accounts.map(account => way + account))) {
-    const email = `${account}@example.com`
-    await service.addUser(email)
-    // Its row has a last login, unlike dummy rows.
-    const login = await service.call({
-      headers: { 'User-Agent': 'x'.repeat(256) },
-      body: { email, password: PASSWORD },
-    })
-    assert.equal(login.status, 200)
-    if (account.endsWith('inactive')) {
-      await byEmail(service.store).deactivate(email, changeAt(service.now()))
+/** A change has a longer body, and its new password is judged first; a form is answered with a page. */
+const WAYS: Record<string, (email: string, password: string) => Call> = {
+  login: (email, password) => ({ body: { email, password } }),
+  change: (email, currentPassword) => ({
+    path: '/api/v1/auth/password',
+    body: { email, currentPassword, newPassword: NEW_PASSWORD },
+  }),
+  form: (email, password) => ({
+    path: '/login',
+    headers: FORM,
+    body: String(new URLSearchParams({ email, password })),
+  }),
+}
+const WRONG = 'not the password'
+const OTHER_PASSWORDS: Record<string, string> = {
+  unknown: WRONG,
+  inactive: PASSWORD,
+  overlong: 'x'.repeat(100),
+  ended: PASSWORD,
+}
+
+test('the time of a rejected login does not reveal the reason; a hash above the configured cost is detected', async context => {
+  const service = await own(startTestService('postgres', UNLIMITED))
+  const attempts: Record<string, Call> = {}
+  for (const [way, toCall] of Object.entries(WAYS)) {
+    for (const [kind, password] of Object.entries({ wrong: WRONG, ...OTHER_PASSWORDS })) {
+      // Each kind has its own account: PostgreSQL reads a row more slowly, the more often it has been changed.
+      const email = `${way}-${kind}@example.com`
+      if (kind !== 'unknown') await addUser(service, email, kind)
+      attempts[`${way} ${kind}`] = toCall(email, password)
     }
-    if (account.endsWith('ended')) await endTemporaryPassword(service, email)
   }
-  // Each kind has its own account: PostgreSQL reads a row more slowly, the more often it has been changed.
-  const wrong = 'not the password'
-  const attempts: Attempts = {
-    wrong: ['wrong@example.com', wrong],
-    unknown: ['absent@example.com', wrong],
-    inactive: ['inactive@example.com', PASSWORD],
-    overlong: ['overlong@example.com', 'x'.repeat(100)],
-    ended: ['ended@example.com', PASSWORD],
-    changeWrong: ['change-wrong@example.com', wrong, NEW_PASSWORD],
-    changeUnknown: ['change-absent@example.com', wrong, NEW_PASSWORD],
-    changeInactive: ['change-inactive@example.com', PASSWORD, NEW_PASSWORD],
-    changeOverlong: ['change-overlong@example.com', 'x'.repeat(100), NEW_PASSWORD],
-    changeEnded: ['change-ended@example.com', PASSWORD, NEW_PASSWORD],
-    formWrong: ['form-wrong@example.com', wrong],
-    formUnknown: ['form-absent@example.com', wrong],
-    formInactive: ['form-inactive@example.com', PASSWORD],
-    formOverlong: ['form-overlong@example.com', 'x'.repeat(100)],
-    formEnded: ['form-ended@example.com', PASSWORD],
-  }
-  const findDifferent = async () => {
+  const passwordHash = await bcrypt.hash(PASSWORD, TEST_COST + 2)
+  await service.addUser('slow@example.com', { passwordHash })
+  attempts.slow = { body: { email: 'slow@example.com', password: WRONG } }
+
+  await assertAlike(async () => {
     const times = await measure(service, ROUNDS, WARM_UP_ROUNDS, attempts)
-    return Object.keys(times).flatMap(name => {
-      // A change has a longer body, and its new password is judged first; a form is answered with a page. They are
-      // compared with each other.
-      const [way] = /^(change|form)/.exec(name) ?? []
-      const other = way ? `${way}Wrong` : 'wrong'
-      if (name === other) return []
-      const comparison = compare(times[other] ?? [], times[name] ?? [])
-      const figures = `${other} and ${name}: ${JSON.stringify(comparison)}`
+    const compareWith = (wrong: string, name: string) => {
+      const comparison = compare(times[wrong] ?? [], times[name] ?? [])
+      const figures = `${wrong} and ${name}: ${JSON.stringify(comparison)}`
       context.diagnostic(figures)
-      return isDifferent(comparison) ? [{ name, figures }] : []
-    })
-  }
-  await assertNoneInAll(findDifferent)
+      return { name, figures, isDifferent: isDifferent(comparison) }
+    }
+    const control = compareWith('login wrong', 'slow')
+    assert.ok(control.isDifferent, control.figures)
+    return Object.keys(WAYS).flatMap(way =>
+      Object.keys(OTHER_PASSWORDS).map(kind => compareWith(`${way} wrong`, `${way} ${kind}`)),
+    )
+  })
 })
+
+/** Its row has a last login, unlike dummy rows. */
+async function addUser(service: TestService, email: string, kind: string): Promise<void> {
+  const id = await service.addUser(email)
+  const headers = { 'User-Agent': 'x'.repeat(256) }
+  const login = await service.call({ headers, body: { email, password: PASSWORD } })
+  assert.equal(login.status, 200)
+  const now = service.now()
+  if (kind === 'inactive') await byEmail(service.store).deactivate(email, changeAt(now))
+  if (kind === 'ended') {
+    const hash = await bcrypt.hash(PASSWORD, TEST_COST)
+    await service.store.users.setPassword(id, hash, changeAt(now), now)
+  }
+}
 
 function isDifferent({ t, tCropped, medianDifferenceMs }: ReturnType<typeof compare>): boolean {
   const differenceMs = Math.abs(medianDifferenceMs)
@@ -100,9 +111,10 @@ function isDifferent({ t, tCropped, medianDifferenceMs }: ReturnType<typeof comp
 }
 
 /** Other load may disturb one measurement; a difference of the work would show in every one. */
-async function assertNoneInAll(
-  findDifferent: () => Promise<{ name: string; figures: string }[]>,
+async function assertAlike(
+  measureAll: () => Promise<{ name: string; figures: string; isDifferent: boolean }[]>,
 ): Promise<void> {
+  const findDifferent = async () => (await measureAll()).filter(it => it.isDifferent)
   let different = await findDifferent()
   for (let measurements = 1; different.length > 0 && measurements < 3; measurements++) {
     const again = await findDifferent()
@@ -121,71 +133,37 @@ for (const [engine, cost] of [
 ] as const) {
   test(`a stored hash of a lower cost takes the same time, to within two percent, with ${engine}`, async context => {
     const env = { ...UNLIMITED, BCRYPT_COST: String(cost), PASSWORD_ENGINE: engine }
-    const service = await startTestService('sqlite', env)
-    context.after(() => service.stop())
-    await service.addUser('old@example.com', {
-      passwordHash: await bcrypt.hash(PASSWORD, cost - 2),
-    })
-    await service.addUser('new@example.com', { passwordHash: await bcrypt.hash(PASSWORD, cost) })
-    const findDifferent = async () => {
-      const times = await measure(service, 100, 10, {
-        old: ['old@example.com', 'not the password'],
-        new: ['new@example.com', 'not the password'],
-        unknown: ['absent@example.com', 'not the password'],
-      })
-      return ['old', 'unknown'].flatMap(name => {
-        const comparison = compare(times.new ?? [], times[name] ?? [])
-        const figures = `${engine}, cost ${cost} and ${name}: ${JSON.stringify(comparison)}`
-        context.diagnostic(figures)
-        const t = Math.abs(comparison.tCropped)
-        const isSignificant = engine === 'lanes' && t >= MAX_T
-        const limitMs = 0.02 * median(times.new ?? [])
-        const isSlower = t >= CHANCE_T && Math.abs(comparison.medianDifferenceMs) >= limitMs
-        return isSignificant || isSlower ? [{ name, figures }] : []
-      })
+    const service = await own(startTestService('sqlite', env))
+    const attempts: Record<string, Call> = {}
+    for (const [name, ownCost] of Object.entries({ old: cost - 2, new: cost })) {
+      const email = `${name}@example.com`
+      await service.addUser(email, { passwordHash: await bcrypt.hash(PASSWORD, ownCost) })
+      attempts[name] = { body: { email, password: WRONG } }
     }
-    await assertNoneInAll(findDifferent)
+    await assertAlike(async () => {
+      const times = await measure(service, HASH_ROUNDS, 10, attempts)
+      const comparison = compare(times.new ?? [], times.old ?? [])
+      const figures = `${engine}, cost ${cost}: ${JSON.stringify(comparison)}`
+      context.diagnostic(figures)
+      const t = Math.abs(comparison.tCropped)
+      const isSignificant = engine === 'lanes' && t >= MAX_T
+      const limitMs = 0.02 * median(times.new ?? [])
+      const isSlower = t >= CHANCE_T && Math.abs(comparison.medianDifferenceMs) >= limitMs
+      return [{ name: 'old', figures, isDifferent: isSignificant || isSlower }]
+    })
   })
-}
-
-test('the comparison can fail: a hash above the configured cost is detected', async context => {
-  const service = await startTestService('sqlite', UNLIMITED)
-  context.after(() => service.stop())
-  const passwordHash = await bcrypt.hash(PASSWORD, TEST_COST + 1)
-  await service.addUser('slow@example.com', { passwordHash })
-  const times = await measure(service, 300, WARM_UP_ROUNDS, {
-    slow: ['slow@example.com', 'not the password'],
-    unknown: ['absent@example.com', 'not the password'],
-  })
-  const comparison = compare(times.slow ?? [], times.unknown ?? [])
-  context.diagnostic(`control: ${JSON.stringify(comparison)}`)
-  assert.ok(Math.abs(comparison.tCropped) > MAX_T)
-  assert.ok(Math.abs(comparison.medianDifferenceMs) > MAX_MEDIAN_DIFFERENCE_MS)
-})
-
-async function endTemporaryPassword(service: TestService, email: string): Promise<void> {
-  const hash = await bcrypt.hash(PASSWORD, TEST_COST)
-  const user = await service.store.users.findByEmail(email)
-  const now = service.now()
-  await service.store.users.setPassword(user?.id ?? '', hash, changeAt(now), now)
 }
 
 async function measure(
   service: TestService,
   rounds: number,
   warmUpRounds: number,
-  attempts: Attempts,
+  attempts: Record<string, Call>,
 ) {
   const names = Object.keys(attempts)
   const times: Record<string, number[]> = Object.fromEntries(names.map(name => [name, []]))
   for (let round = -warmUpRounds; round < rounds; round++) {
-    for (const name of shuffled(names)) {
-      const [email, password, newPassword] = attempts[name] ?? ['', '']
-      const call = name.startsWith('form')
-        ? { path: '/login', headers: FORM, body: String(new URLSearchParams({ email, password })) }
-        : newPassword === undefined
-          ? { body: { email, password } }
-          : { path: CHANGE, body: { email, currentPassword: password, newPassword } }
+    for (const [name, call] of shuffled(Object.entries(attempts))) {
       const started = performance.now()
       const { status } = await service.call(call)
       const elapsedMs = performance.now() - started

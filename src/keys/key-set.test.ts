@@ -52,7 +52,6 @@ describe('a generation', () => {
       ],
     )
     assert.equal(Buffer.from(keys[1]?.k ?? '', 'base64url').length, 32)
-    assert.equal(new Set(idsOf({ keys })).size, 2)
   })
 
   test('has new ids and secrets', async () => {
@@ -74,10 +73,7 @@ describe('rotation', () => {
     const after = await rotate(before, NOW)
     const added = idsOf(after).slice(2)
     const { keys } = createKeys(await importKeys(after)).publicJwks()
-    assert.deepEqual(
-      keys.map(key => key.kid),
-      [before.keys[0]?.kid, added[0]],
-    )
+    assert.deepEqual(idsOf({ keys }), [before.keys[0]?.kid, added[0]])
     assert.deepEqual(await signingAt(after, NOW), idsOf(before))
     assert.deepEqual(await signingAt(after, later(3599)), idsOf(before))
     assert.deepEqual(await signingAt(after, later(3600)), added)
@@ -127,11 +123,9 @@ describe("an operator's own key", () => {
       const token = signToken(accessKey, 'at+jwt', {})
       const jwks = keys.publicJwks()
       await jwtVerify(token, createLocalJWKSet(jwks), { algorithms: [algorithm] })
-      const published = Object.keys(jwks.keys[0] ?? {})
-      assert.deepEqual(
-        published.filter(member => !PUBLIC_MEMBERS.includes(member)),
-        [],
-      )
+      for (const member of Object.keys(jwks.keys[0] ?? {})) {
+        assert.ok(PUBLIC_MEMBERS.includes(member), member)
+      }
     })
   }
 
@@ -184,23 +178,14 @@ describe("an operator's own key", () => {
   }
 })
 
-describe('a key file', () => {
-  const REFUSED: [text: string, message: RegExp][] = [
-    ['', /not JSON/],
-    ['-----BEGIN PRIVATE KEY-----\nMIGHAgEAMBMG', /not JSON/],
-    ['null', /not a JWK Set/],
-    ['[{"k": "canary"}]', /not a JWK Set/],
-    ['{"keys": {"k": "canary"}}', /not a JWK Set/],
-  ]
-  for (const [text, message] of REFUSED) {
-    test(`is refused if it is ${JSON.stringify(text.slice(0, 30))}`, () => {
-      assert.throws(
-        () => parseKeyFile(text),
-        (error: unknown) =>
-          error instanceof KeyFileError &&
-          message.test(error.message) &&
-          !/canary|MIGH/.test(error.message),
-      )
-    })
+test('a key file is refused if it is no JWK Set; the error quotes nothing of it', () => {
+  for (const [text, message] of [
+    ['', 'it is not JSON'],
+    ['-----BEGIN PRIVATE KEY-----\nMIGHAgEAMBMG', 'it is not JSON'],
+    ['null', 'it is not a JWK Set: {"keys": […]}'],
+    ['[{"k": "canary"}]', 'it is not a JWK Set: {"keys": […]}'],
+    ['{"keys": {"k": "canary"}}', 'it is not a JWK Set: {"keys": […]}'],
+  ] as const) {
+    assert.throws(() => parseKeyFile(text), new KeyFileError(message))
   }
 })

@@ -1,12 +1,11 @@
 import assert from 'node:assert/strict'
-import { chown, mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { chown, mkdir, readdir, readFile, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { after, test } from 'node:test'
+import { test } from 'node:test'
+import { ownFolder } from '../../test/support/own.ts'
 import { replaceFile, writeTemporaryFile } from './files.ts'
 
-const folder = await mkdtemp(join(tmpdir(), 'login-files-'))
-after(() => rm(folder, { recursive: true }))
+const folder = await ownFolder('login-files-')
 
 test('a file is created or replaced as a whole, with its mode', async () => {
   const path = join(folder, 'secret')

@@ -1,23 +1,18 @@
 // Instances on one PostgreSQL whose machines have different clocks, and clocks that are set while they run.
 import assert from 'node:assert/strict'
-import { after, before, describe, test } from 'node:test'
+import { describe, test } from 'node:test'
 import { offsetOf, readDatabaseClock } from '../../src/service/cluster-clock.ts'
 import type { Finding } from '../../src/system/finding.ts'
-import { type Cli, createCli } from '../support/cli.ts'
+import { setUpCli } from '../support/cli.ts'
 import { openTestStore } from '../support/engines.ts'
 import {
   breakDatabaseClock,
   createMovedClock,
-  type MovedClock,
   moveDatabaseClock,
   replaceDatabaseClock,
 } from '../support/moved-clock.ts'
-import {
-  createDeployment,
-  type Deployment,
-  type ServiceProcess,
-  until,
-} from '../support/process.ts'
+import { eventsOf, own } from '../support/own.ts'
+import { createDeployment, type ServiceProcess, until } from '../support/process.ts'
 import { countStatuses } from '../support/service.ts'
 
 const SECOND_MS = 1_000
@@ -26,18 +21,11 @@ const BLOCK_SECONDS = 15 * 60
 /** Much longer than a test takes, and much shorter than the difference of two clocks. */
 const TOLERANCE_SECONDS = 4 * 60
 /** How far from the database's clock; above a minute an instance is not ready, but still exact. */
-const MOVED_MS = [12 * SECOND_MS, 70 * SECOND_MS, 20 * MINUTE_MS, -20 * MINUTE_MS]
-
-type Instance = ServiceProcess & { clock: MovedClock }
-
-async function start(deployment: Deployment, movedMs: number): Promise<Instance> {
-  const clock = await createMovedClock(deployment.dataDir, movedMs)
-  return { ...(await deployment.start(clock.env)), clock }
-}
+const MOVED_MS = [12 * SECOND_MS, -70 * SECOND_MS, 20 * MINUTE_MS]
 
 /** The events about its clock that an instance has logged. */
 const clockEvents = (instance: ServiceProcess) =>
-  instance.lines().flatMap(({ event }) => (event.startsWith('clock.') ? [event] : []))
+  eventsOf(instance.lines()).filter(event => String(event).startsWith('clock.'))
 /** True if the last measurement found the machine's clock this far from the database's. */
 const isWrongBy = (instance: ServiceProcess, ms: number) => {
   const last = instance.lines().findLast(({ event }) => event.startsWith('clock.'))
@@ -60,50 +48,41 @@ async function guess(instances: ServiceProcess[], email: string, times: number) 
   return answers
 }
 
-/** How long a blocked email has to wait, as this instance says. */
-async function secondsBlocked(instance: ServiceProcess, email: string): Promise<number> {
-  const { status, headers } = await instance.login(email, 'wrong')
-  assert.equal(status, 429)
-  return Number(headers['retry-after'])
-}
-
-/** Fails if an instance says that the email has to wait for much longer or shorter than this. */
-async function assertBlocked(instances: ServiceProcess[], email: string, aboutSeconds: number) {
+/** Fails if an instance says that the blocked email has to wait for much longer or shorter than this. */
+async function assertBlocked(
+  instances: ServiceProcess[],
+  email: string,
+  aboutSeconds = BLOCK_SECONDS,
+) {
   for (const instance of instances) {
-    const seconds = await secondsBlocked(instance, email)
+    const { status, headers } = await instance.login(email, 'wrong')
+    assert.equal(status, 429)
+    const seconds = Number(headers['retry-after'])
     assert.ok(Math.abs(seconds - aboutSeconds) < TOLERANCE_SECONDS, `${seconds} s`)
   }
 }
 
-/** All failures that the throttle has counted, and attempts that it may still count. */
-async function countFailures({ database }: Deployment): Promise<unknown> {
-  const [row] = await database.rows(
-    'select coalesce(sum(failures + pending), 0) as sum from login_throttle',
-  )
-  return row?.sum
-}
-
-describe('two instances whose clocks differ', () => {
-  let deployment: Deployment
-  let right: Instance
-  before(async () => {
-    deployment = await createDeployment('postgres')
-    right = await start(deployment, 0)
-  })
-  after(() => deployment.remove())
+describe('of several instances', async () => {
+  const deployment = await own(createDeployment('postgres'))
+  const start = async (movedMs: number) => {
+    const clock = await createMovedClock(deployment.dataDir, movedMs)
+    return { ...(await deployment.start(clock.env)), clock }
+  }
+  const newUser = async (name: string): Promise<string> => {
+    const email = `${name}@example.com`
+    await deployment.addUser(email)
+    return email
+  }
+  const first = await start(0)
 
   for (const movedMs of MOVED_MS) {
-    describe(`by ${movedMs / SECOND_MS} s`, () => {
-      const email = `user${movedMs}@example.com`
-      let wrong: Instance
-      before(async () => {
-        await deployment.addUser(email)
-        wrong = await start(deployment, movedMs)
-      })
+    describe(`one whose clock is wrong by ${movedMs / SECOND_MS} s`, async () => {
+      const email = await newUser(`user${movedMs}`)
+      const wrong = await start(movedMs)
 
-      test('readiness and the log tell that the clock is wrong', async () => {
-        assert.equal(await isReady(right), true)
-        assert.deepEqual(clockEvents(right), [])
+      test('readiness and the log tell it', async () => {
+        assert.equal(await isReady(first), true)
+        assert.deepEqual(clockEvents(first), [])
         assert.equal(await isReady(wrong), Math.abs(movedMs) <= MINUTE_MS)
         const { level, offsetMs, msg } = await wrong.line('clock.wrong')
         assert.equal(level, 'warn')
@@ -117,128 +96,118 @@ describe('two instances whose clocks differ', () => {
       })
 
       test('right passwords are never counted as failures', async () => {
-        const before = await countFailures(deployment)
+        const countFailures = async () => {
+          const sum = 'select coalesce(sum(failures + pending), 0) as sum from login_throttle'
+          return (await deployment.database.rows(sum))[0]?.sum
+        }
+        const before = await countFailures()
         // The budget of the pair is 5: some of the logins at the same moment wait for others to end.
         for (let round = 0; round < 10; round++) {
-          const logins = [right, wrong].flatMap(each => [1, 2, 3, 4].map(() => each.login(email)))
+          const logins = [first, wrong].flatMap(each => [1, 2, 3, 4].map(() => each.login(email)))
           assert.deepEqual(countStatuses(await Promise.all(logins)), { 200: 8 })
         }
-        assert.equal(await countFailures(deployment), before)
+        assert.equal(await countFailures(), before)
       })
 
       test('a refresh that is repeated at the other instance gets the same successor', async () => {
-        for (const [first, second] of [
-          [right, wrong],
-          [wrong, right],
+        for (const [one, other] of [
+          [first, wrong],
+          [wrong, first],
         ] as const) {
-          const { refreshToken } = (await first.login(email)).json.data
-          const rotated = await refresh(first, refreshToken)
-          const repeated = await refresh(second, refreshToken)
+          const { refreshToken } = (await one.login(email)).json.data
+          const rotated = await refresh(one, refreshToken)
+          const repeated = await refresh(other, refreshToken)
           assert.deepEqual(countStatuses([rotated, repeated]), { 200: 2 })
           const successor = repeated.json.data.refreshToken
           assert.equal(successor, rotated.json.data.refreshToken)
-          assert.equal((await refresh(second, successor)).status, 200)
+          assert.equal((await refresh(other, successor)).status, 200)
         }
       })
 
       test('of 60 guesses at both, 5 are verified', async () => {
-        const answers = await guess([right, wrong], email, 30)
+        const answers = await guess([first, wrong], email, 30)
         assert.deepEqual(countStatuses(answers), { 401: 5, 429: 55 })
-        await assertBlocked([right, wrong], email, BLOCK_SECONDS)
+        await assertBlocked([first, wrong], email)
       })
     })
   }
-})
 
-describe('a clock that is set while two instances run', () => {
-  let deployment: Deployment
-  let first: Instance
-  let second: Instance
-  before(async () => {
-    deployment = await createDeployment('postgres')
-    first = await start(deployment, 0)
-    second = await start(deployment, 0)
-  })
-  after(() => deployment.remove())
+  describe('while a clock is set', async () => {
+    const second = await start(0)
+    const both = [first, second]
 
-  const newUser = async (name: string): Promise<string> => {
-    const email = `${name}@example.com`
-    await deployment.addUser(email)
-    return email
-  }
+    test('that of a machine: times stay exact, and the instance is not ready until it is set again', async () => {
+      const email = await newUser('step')
+      await guess(both, email, 3)
+      let { refreshToken } = (await first.login(await newUser('refreshed'))).json.data
+      for (const movedMs of [20 * MINUTE_MS, -20 * MINUTE_MS]) {
+        const rotated = await refresh(first, refreshToken)
+        await second.clock.move(movedMs)
+        const repeated = await refresh(second, refreshToken)
+        refreshToken = rotated.json.data.refreshToken
+        assert.equal(repeated.json.data.refreshToken, refreshToken)
+        await until(async () => isWrongBy(second, movedMs) && !(await isReady(second)))
+        await assertBlocked(both, email)
+        await second.clock.move(0)
+        await until(() => isRight(second))
+        await assertBlocked(both, email)
+      }
+      const [wrong, right] = ['clock.wrong', 'clock.right']
+      assert.deepEqual(clockEvents(second), [wrong, right, wrong, right])
+      assert.equal(await isReady(first), true)
+    })
 
-  test('the clock of a machine: times stay exact, and the instance is not ready until it is set again', async () => {
-    const email = await newUser('step')
-    await guess([first, second], email, 3)
-    let { refreshToken } = (await first.login(await newUser('refreshed'))).json.data
-    for (const movedMs of [20 * MINUTE_MS, -20 * MINUTE_MS]) {
-      const rotated = await refresh(first, refreshToken)
-      await second.clock.move(movedMs)
-      const repeated = await refresh(second, refreshToken)
-      refreshToken = rotated.json.data.refreshToken
-      assert.equal(repeated.json.data.refreshToken, refreshToken)
-      await until(async () => isWrongBy(second, movedMs) && !(await isReady(second)))
-      await assertBlocked([first, second], email, BLOCK_SECONDS)
+    test('that of a machine, before each guess: of 60 guesses 5 are verified', async () => {
+      const email = await newUser('jumps')
+      const answers = []
+      for (let i = 0; i < 30; i++) {
+        await second.clock.move(((i % 7) - 3) * 20 * MINUTE_MS)
+        answers.push(...(await guess(both, email, 1)))
+      }
+      assert.deepEqual(countStatuses(answers), { 401: 5, 429: 55 })
       await second.clock.move(0)
       await until(() => isRight(second))
-      await assertBlocked([first, second], email, BLOCK_SECONDS)
-    }
-    assert.deepEqual(clockEvents(second), [
-      'clock.wrong',
-      'clock.right',
-      'clock.wrong',
-      'clock.right',
-    ])
-    assert.equal(await isReady(first), true)
-  })
+    })
 
-  test('the clock of a machine before each guess: of 60 guesses 5 are verified', async () => {
-    const email = await newUser('jumps')
-    const answers = []
-    for (let i = 0; i < 30; i++) {
-      await second.clock.move(((i % 7) - 3) * 20 * MINUTE_MS)
-      answers.push(...(await guess([first, second], email, 1)))
-    }
-    assert.deepEqual(countStatuses(answers), { 401: 5, 429: 55 })
-    await second.clock.move(0)
-    await until(() => isRight(second))
-  })
+    test('that of the database, as by a failover or without one: both instances follow it', async () => {
+      const email = await newUser('failover')
+      await guess(both, email, 3)
+      await moveDatabaseClock(deployment.database, 10 * MINUTE_MS)
+      for (const instance of both) {
+        await until(async () => isWrongBy(instance, -10 * MINUTE_MS) && !(await isReady(instance)))
+      }
+      await assertBlocked(both, email, BLOCK_SECONDS - 10 * 60)
+      const countLost = () =>
+        both.flatMap(each => eventsOf(each.lines())).filter(it => it === 'database.connection_lost')
+      const lost = countLost()
+      // While no connection breaks, the clock is read every minute.
+      await replaceDatabaseClock(deployment.database, 'select pg_catalog.clock_timestamp()')
+      for (const instance of both) await until(() => isRight(instance))
+      await assertBlocked(both, email)
+      assert.deepEqual(countLost(), lost)
+    })
 
-  test('the clock of the database, as by a failover: both instances follow it', async () => {
-    const email = await newUser('failover')
-    await guess([first, second], email, 3)
-    await moveDatabaseClock(deployment.database, 10 * MINUTE_MS)
-    for (const instance of [first, second]) {
-      await until(async () => isWrongBy(instance, -10 * MINUTE_MS) && !(await isReady(instance)))
-    }
-    await assertBlocked([first, second], email, BLOCK_SECONDS - 10 * 60)
-    await moveDatabaseClock(deployment.database, 0)
-    for (const instance of [first, second]) await until(() => isRight(instance))
-    await assertBlocked([first, second], email, BLOCK_SECONDS)
+    test('the last offset stays while the clock of the database cannot be read', async () => {
+      /** Statements that failed, such as readings of the clock. */
+      const countRollbacks = async () => {
+        const count =
+          'select xact_rollback from pg_stat_database where datname = current_database()'
+        return Number((await deployment.database.rows(count))[0]?.xact_rollback)
+      }
+      const email = await newUser('unreadable')
+      await guess(both, email, 3)
+      await second.clock.move(20 * MINUTE_MS)
+      await until(async () => isWrongBy(second, 20 * MINUTE_MS))
+      const failures = await countRollbacks()
+      await breakDatabaseClock(deployment.database)
+      await until(async () => (await countRollbacks()) >= failures + 4)
+      await assertBlocked(both, email)
+      await second.clock.move(0)
+      await moveDatabaseClock(deployment.database, 0)
+      await until(() => isRight(second))
+      await assertBlocked(both, email)
+    })
   })
-
-  test('the last offset stays while the clock of the database cannot be read', async () => {
-    const email = await newUser('unreadable')
-    await guess([first, second], email, 3)
-    await second.clock.move(20 * MINUTE_MS)
-    await until(async () => isWrongBy(second, 20 * MINUTE_MS))
-    const failures = await countRollbacks()
-    await breakDatabaseClock(deployment.database)
-    await until(async () => (await countRollbacks()) >= failures + 4)
-    await assertBlocked([first, second], email, BLOCK_SECONDS)
-    await second.clock.move(0)
-    await moveDatabaseClock(deployment.database, 0)
-    await until(() => isRight(second))
-    await assertBlocked([first, second], email, BLOCK_SECONDS)
-  })
-
-  /** Statements that failed, such as readings of the clock. */
-  async function countRollbacks(): Promise<number> {
-    const [row] = await deployment.database.rows(
-      'select xact_rollback from pg_stat_database where datname = current_database()',
-    )
-    return Number(row?.xact_rollback)
-  }
 })
 
 test('of several readings, the one with the shortest round trip is used', async () => {
@@ -269,39 +238,16 @@ test('a reading that slow ones cannot disprove stays, another one is replaced', 
   assert.ok(Math.abs(ms - 60 * SECOND_MS) < 5 * SECOND_MS, `${ms} ms`)
 })
 
-test('on SQLite, a service follows the clock of its machine', async context => {
-  const deployment = await createDeployment('sqlite')
-  context.after(() => deployment.remove())
-  const service = await start(deployment, 20 * MINUTE_MS)
-  await deployment.addUser('kate@example.com')
-  await guess([service], 'kate@example.com', 6)
-  await service.clock.move(30 * MINUTE_MS)
-  const secondsLeft = BLOCK_SECONDS - 10 * 60
-  await until(async () => (await secondsBlocked(service, 'kate@example.com')) <= secondsLeft)
-  assert.equal(await isReady(service), true)
-  assert.doesNotMatch(service.output(), /clock\./)
-})
-
-describe('a command on a machine with a wrong clock', () => {
-  let deployment: Deployment
-  let cli: Cli
-  before(async () => {
-    deployment = await createDeployment('postgres')
-    cli = await createCli(deployment.database)
-    await deployment.addUser('kate@example.com')
-  })
-  after(async () => {
-    await cli.remove()
-    await deployment.remove()
-  })
-
+describe('a command on a machine with a wrong clock', async () => {
+  const cli = await setUpCli('postgres')
   const runAt = async (movedMs: number, ...args: string[]) =>
     cli.runProcess(args, '', (await createMovedClock(cli.folder, movedMs)).env)
   const minutesFromNow = (minutes: number) =>
     new Date(Date.now() + minutes * MINUTE_MS).toISOString()
-  const lock = ['users', 'lock', 'kate@example.com', '--until']
 
   test('a lock ends by the clock of the database', async () => {
+    await cli.run(['users', 'add', 'kate@example.com', '--name', 'Kate', '--generate'])
+    const lock = ['users', 'lock', 'kate@example.com', '--until']
     const ahead = await runAt(20 * MINUTE_MS, ...lock, minutesFromNow(10))
     assert.deepEqual([ahead.code, /Locked kate/.test(ahead.stderr)], [0, true])
     const shown = await runAt(20 * MINUTE_MS, 'users', 'show', 'kate@example.com')
@@ -315,27 +261,23 @@ describe('a command on a machine with a wrong clock', () => {
     await runAt(-20 * MINUTE_MS, 'keys', 'rotate')
     const { stdout } = await runAt(20 * MINUTE_MS, 'keys', 'list', '--json')
     const keys: { state: string; signsFrom: string }[] = JSON.parse(stdout)
-    assert.deepEqual(
-      keys.map(({ state }) => state),
-      ['signing', 'coming', 'signing', 'coming'],
-    )
+    const states = keys.map(({ state }) => state)
+    assert.deepEqual(states, ['signing', 'coming', 'signing', 'coming'])
     for (const { state, signsFrom } of keys) {
       const expectedMs = Date.now() + (state === 'coming' ? 60 * MINUTE_MS : 0)
       assert.ok(Math.abs(Date.parse(signsFrom) - expectedMs) < 5 * MINUTE_MS, signsFrom)
     }
   })
 
-  const FINDINGS: [movedMs: number, state: string][] = [
-    [0, 'ok'],
-    [12 * SECOND_MS, 'warning'],
-    [-70 * SECOND_MS, 'problem'],
-  ]
-  for (const [movedMs, state] of FINDINGS) {
-    test(`the doctor finds that ${movedMs / SECOND_MS} s are: ${state}`, async () => {
-      const { stdout } = await runAt(movedMs, 'doctor', '--json')
-      const findings: Finding[] = JSON.parse(stdout)
+  test('the doctor finds a warning above 2 s, and a problem above a minute', async () => {
+    for (const [movedMs, state] of [
+      [0, 'ok'],
+      [12 * SECOND_MS, 'warning'],
+      [-70 * SECOND_MS, 'problem'],
+    ] as const) {
+      const findings: Finding[] = JSON.parse((await runAt(movedMs, 'doctor', '--json')).stdout)
       const found = findings.find(({ check }) => check === 'database clock')
       assert.equal(found?.state, state, found?.detail)
-    })
-  }
+    }
+  })
 })

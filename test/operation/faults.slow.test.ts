@@ -2,51 +2,56 @@
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
 import { chmod, rename } from 'node:fs/promises'
+import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
-import { after, before, describe, test } from 'node:test'
+import { after, describe, test } from 'node:test'
 import { setImmediate } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import pg from 'pg'
 import { createLog } from '../../src/log/log.ts'
 import { type Fault, OWNER, proveFault, startWithUsers } from '../support/fault-proof.ts'
 import { createFullDisk } from '../support/full-disk.ts'
-import {
-  freePort,
-  NO_FSYNC,
-  type PostgresServer,
-  startPostgres,
-} from '../support/postgres-server.ts'
+import { eventsOf, inParallel, own } from '../support/own.ts'
+import { freePort, NO_FSYNC, startPostgres } from '../support/postgres-server.ts'
 import {
   createDeployment,
-  type Deployment,
-  run,
+  type Exit,
+  runOwned,
   SERVE,
   type ServiceProcess,
+  stop,
   timedByTicks,
   until,
 } from '../support/process.ts'
-import { createClient, PASSWORD, UNLIMITED } from '../support/service.ts'
+import { countStatuses, createClient, PASSWORD, UNLIMITED } from '../support/service.ts'
 import { releaseDisk, stallDisk, withSlowDisk } from '../support/slow-disk.ts'
 
 const exec = promisify(execFile)
 
-describe('while SQLite fails', () => {
-  let deployment: Deployment
-  let service: ServiceProcess
-  let file: string
+/** With the default delay, so that the longest end is measured. */
+const ENV = { ...UNLIMITED, DRAIN_DELAY_MS: '' }
+
+/** Asks the service to end while its database does not answer. */
+async function endWithoutDatabase(service: ServiceProcess): Promise<Exit> {
+  const login = service.login(OWNER)
+  await until(async () => (await service.health('/readyz')) === 503)
+  service.kill('SIGTERM')
+  const { value, ms } = await timedByTicks(service.exit)
+  assert.ok(ms < 10_000, `ended after ${ms} ms`)
+  assert.equal((await login).status, 500)
+  assert.equal((await service.line('service.stopping')).delayMs, 2_000)
+  return value
+}
+
+describe('while SQLite fails', async () => {
+  const deployment = await own(createDeployment('sqlite', ENV))
+  const file = join(deployment.dataDir, 'login.db')
+  const slow = `${file}.slow`
+  // Root may write to read-only files unless it gives up these capabilities.
+  const setpriv = ['setpriv', '--bounding-set=-dac_override,-dac_read_search', '--']
+  const command = process.getuid?.() === 0 ? [...setpriv, ...SERVE] : SERVE
+  const service = await startWithUsers(deployment, command, withSlowDisk(slow))
   let other: DatabaseSync
-  before(async () => {
-    deployment = await createDeployment('sqlite', UNLIMITED)
-    if (deployment.database.config.engine === 'sqlite') file = deployment.database.config.file
-    // Root may write to read-only files unless it gives up these capabilities.
-    const setpriv = ['setpriv', '--bounding-set=-dac_override,-dac_read_search', '--']
-    service = await startWithUsers(
-      deployment,
-      process.getuid?.() === 0 ? [...setpriv, ...SERVE] : SERVE,
-      withSlowDisk(`${file}.slow`),
-    )
-  })
-  after(() => deployment.remove())
 
   const limitFileSize = (limit: string) =>
     exec('prlimit', ['--pid', String(service.pid), `--fsize=${limit}:`])
@@ -86,34 +91,49 @@ describe('while SQLite fails', () => {
     },
     {
       title: 'the disk does not sync',
-      begin: () => stallDisk(`${file}.slow`),
+      begin: () => stallDisk(slow),
       reason: /^the database did not answer in time$/,
-      end: () => releaseDisk(`${file}.slow`),
+      end: () => releaseDisk(slow),
     },
   ]
   for (const fault of FAULTS) {
     test(`${fault.title}: 500 in time, not ready, and well again afterwards`, () =>
       proveFault(deployment, service, fault))
   }
+
+  test('the disk does not sync: what needs no database is answered, and a login that got a 500 takes no effect later', async () => {
+    await deployment.database.rows('delete from login_throttle')
+    await stallDisk(slow)
+    // From here on the thread waits for its commit.
+    await until(async () => (await service.health('/readyz')) === 503)
+    const logins = inParallel(30, () => service.login(OWNER))
+    assert.equal(await service.health('/livez'), 200)
+    assert.equal((await service.call({ method: 'GET', path: '/login' })).status, 200)
+    assert.equal((await service.login('')).status, 400)
+    assert.deepEqual(countStatuses(await logins), { 500: 30 })
+
+    await releaseDisk(slow)
+    await until(async () => (await service.health('/readyz')) === 200)
+    assert.deepEqual(await deployment.database.rows('select * from login_throttle'), [])
+    assert.equal((await service.login(OWNER)).status, 200)
+  })
+
+  test('the service ends on SIGTERM although the disk does not sync', async () => {
+    await stallDisk(slow)
+    // The thread is in a system call, so that only this signal ends the process.
+    assert.deepEqual(await endWithoutDatabase(service), { code: null, signal: 'SIGKILL' })
+    assert.deepEqual(eventsOf(service.lines()).slice(-2), ['service.stopped', 'service.killed'])
+    await releaseDisk(slow)
+  })
 })
 
-describe('while PostgreSQL fails', () => {
-  let server: PostgresServer
-  let deployment: Deployment
-  let service: ServiceProcess
+describe('while PostgreSQL fails', async () => {
+  const server = await startPostgres(NO_FSYNC)
+  const deployment = await own(createDeployment('postgres', ENV, server.url))
+  after(server.stop)
+  const service = await startWithUsers(deployment, SERVE)
   let other: pg.Client
   let frozen: number[] = []
-  before(async () => {
-    server = await startPostgres(NO_FSYNC)
-    // With the default delay, so that the longest end is measured.
-    const env = { ...UNLIMITED, DRAIN_DELAY_MS: '' }
-    deployment = await createDeployment('postgres', env, server.url)
-    service = await startWithUsers(deployment, SERVE)
-  })
-  after(async () => {
-    await deployment.remove()
-    await server.stop()
-  })
 
   /** Stops the process of every connection, and the first process, which would start further ones. */
   async function freeze(): Promise<void> {
@@ -145,18 +165,12 @@ describe('while PostgreSQL fails', () => {
       reason: /timeout/,
       end: thaw,
     },
-    {
-      title: 'the server is stopped',
-      begin: () => server.end('SIGINT'),
+    ...(['SIGINT', 'SIGKILL'] as const).map(signal => ({
+      title: `the server has ended by ${signal}`,
+      begin: () => server.end(signal),
       reason: /ECONNREFUSED/,
       end: () => server.start(),
-    },
-    {
-      title: 'the server is killed',
-      begin: () => server.end('SIGKILL'),
-      reason: /ECONNREFUSED/,
-      end: () => server.start(),
-    },
+    })),
   ]
   for (const fault of FAULTS) {
     test(`${fault.title}: 500 in time, not ready, and well again afterwards`, () =>
@@ -166,13 +180,7 @@ describe('while PostgreSQL fails', () => {
   test('the service ends on SIGTERM although the server is frozen', async () => {
     await freeze()
     try {
-      const login = service.login(OWNER)
-      await until(async () => (await service.health('/readyz')) === 503)
-      service.kill('SIGTERM')
-      const { value, ms } = await timedByTicks(service.exit)
-      assert.deepEqual(value, { code: 0, signal: null })
-      assert.ok(ms < 10_000, `ended after ${ms} ms`)
-      assert.equal((await login).status, 500)
+      assert.deepEqual(await endWithoutDatabase(service), { code: 0, signal: null })
     } finally {
       await thaw()
     }
@@ -182,23 +190,18 @@ describe('while PostgreSQL fails', () => {
 describe('while the log cannot be written', () => {
   test('logins are answered', async () => {
     const deployment = await createDeployment('sqlite')
-    await deployment.addUser(OWNER)
     const [PORT, OPS_PORT] = [String(await freePort()), String(await freePort())]
     const command = ['sh', '-c', 'exec "$@" > /dev/full', 'sh', ...SERVE]
-    const service = run({ ...deployment.env, PORT, OPS_PORT }, { command })
+    const service = runOwned({ ...deployment.env, PORT, OPS_PORT }, { command })
+    after(deployment.remove)
+    await deployment.addUser(OWNER)
     const readiness = () => fetch(`http://127.0.0.1:${OPS_PORT}/readyz`).catch(() => null)
-    try {
-      await until(async () => (await readiness())?.status === 200)
-      const client = await createClient(`https://127.0.0.1:${PORT}`, deployment.dataDir)
-      const { status } = await client.call({ body: { email: OWNER, password: PASSWORD } })
-      assert.equal(status, 200)
-      client.close()
-      service.kill('SIGTERM')
-      assert.deepEqual(await service.exit, { code: 0, signal: null })
-    } finally {
-      service.kill('SIGKILL')
-      await deployment.remove()
-    }
+    await until(async () => (await readiness())?.status === 200)
+    const client = await createClient(`https://127.0.0.1:${PORT}`, deployment.dataDir)
+    const { status } = await client.call({ body: { email: OWNER, password: PASSWORD } })
+    assert.equal(status, 200)
+    client.close()
+    await stop(service)
   })
 
   test('lost lines are counted, and their number is logged when writing works again', async () => {
@@ -212,13 +215,8 @@ describe('while the log cannot be written', () => {
     log.info({ event: 'login.failed' })
     for (let turn = 0; turn < 3; turn++) await setImmediate()
     const told = written.map(line => JSON.parse(line))
-    assert.deepEqual(
-      told.map(({ event, lines }) => [event, lines]),
-      [
-        ['login.failed', undefined],
-        ['log.lines_lost', 2],
-      ],
-    )
+    assert.deepEqual(eventsOf(told), ['login.failed', 'log.lines_lost'])
+    assert.equal(told[1]?.lines, 2)
     assert.equal(log.countLost(), 2)
   })
 })

@@ -1,29 +1,27 @@
 import assert from 'node:assert/strict'
-import { test } from 'node:test'
+import { after, test } from 'node:test'
 import { ENGINES_BY_RUN } from '../support/engines.ts'
 import { countHashes } from '../support/hash-counter.ts'
+import { inParallel, own } from '../support/own.ts'
 import { countStatuses, PASSWORD, startTestService } from '../support/service.ts'
 
 for (const engine of ENGINES_BY_RUN) {
-  test(`of 200 wrong guesses at two instances at once, 5 are hashed, and 50 right logins elsewhere succeed, on ${engine}`, async context => {
+  test(`of 200 wrong guesses at two instances at once, 5 are hashed, and 50 right logins elsewhere succeed, on ${engine}`, async () => {
     const first = await startTestService(engine)
-    const second = await startTestService(engine, {}, first)
-    context.after(async () => {
-      await second.stop()
-      await first.stop()
-    })
+    const second = await own(startTestService(engine, {}, first))
+    after(first.stop)
     await first.addUser('kate@example.com')
     const hashes = await countHashes(async () => {
-      const guesses = Array.from({ length: 200 }, (_, i) =>
+      const guesses = await inParallel(200, i =>
         (i % 2 === 0 ? first : second).login('kate@example.com', `guess ${i}`),
       )
-      assert.deepEqual(countStatuses(await Promise.all(guesses)), { 401: 5, 429: 195 })
+      assert.deepEqual(countStatuses(guesses), { 401: 5, 429: 195 })
     })
     assert.equal(hashes, 5)
 
-    const right = Array.from({ length: 50 }, (_, i) =>
+    const right = await inParallel(50, i =>
       (i % 2 === 0 ? first : second).login('kate@example.com', PASSWORD, '127.0.0.5'),
     )
-    assert.deepEqual(countStatuses(await Promise.all(right)), { 200: 50 })
+    assert.deepEqual(countStatuses(right), { 200: 50 })
   })
 }

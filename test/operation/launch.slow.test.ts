@@ -1,23 +1,26 @@
 // How the scripts of package.json start: on the machine's own Node or on the pinned Node.
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { readFile, writeFile } from 'node:fs/promises'
 import { createConnection } from 'node:net'
-import { tmpdir } from 'node:os'
 import { join, relative } from 'node:path'
-import { after, before, describe, test } from 'node:test'
+import { describe, test } from 'node:test'
 import packageJson from '../../package.json' with { type: 'json' }
 import { LAUNCH, NO_PINNED_NODE, oldNode, preload } from '../support/old-node.ts'
+import { eventsOf, ownFolder } from '../support/own.ts'
 import { freePort } from '../support/postgres-server.ts'
-import { PROJECT, type RunningProcess, run, SERVE, until } from '../support/process.ts'
+import {
+  PROJECT,
+  type RunningProcess,
+  run,
+  runOwned,
+  SERVE,
+  stop,
+  until,
+} from '../support/process.ts'
 
 const [node = '', ...serve] = SERVE
-
-let folder: string
-before(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'login-service-'))
-})
-after(() => rm(folder, { recursive: true }))
+const folder = await ownFolder()
 
 test('no script contains syntax that only a POSIX shell understands', () => {
   for (const [name, script] of Object.entries(packageJson.scripts)) {
@@ -39,7 +42,7 @@ test('no file that a script starts depends on import.meta.main, which the launch
 describe('an older Node', { concurrency: true }, () => {
   const skip = NO_PINNED_NODE
   const start = (name: string, ...preloads: string[]) =>
-    run(
+    runOwned(
       { DATA_DIR: join(folder, name) },
       { command: [node, ...oldNode(), ...preloads, ...serve], hasOwnGroup: true },
     )
@@ -55,10 +58,9 @@ describe('an older Node', { concurrency: true }, () => {
 
   test('forwards a signal to the pinned Node, and ends by the signal that ended it', {
     skip,
-  }, async t => {
+  }, async () => {
     const fatal = "process.on('SIGHUP', () => process.kill(process.pid, 'SIGKILL'))"
     const service = start('signal', ...preload(`if (process.env.LAUNCHER_PID) ${fatal}`))
-    t.after(() => service.killGroup('SIGKILL'))
     await service.line('service.started')
     service.kill('SIGHUP')
     assert.deepEqual(await service.exit, { code: null, signal: 'SIGKILL' })
@@ -66,9 +68,8 @@ describe('an older Node', { concurrency: true }, () => {
 
   test('that is killed leaves no running service: the service drains and stops', {
     skip,
-  }, async t => {
+  }, async () => {
     const service = start('orphan')
-    t.after(() => service.killGroup('SIGKILL'))
     await service.line('service.started')
     service.kill('SIGKILL')
     await assertDrained(service)
@@ -76,10 +77,9 @@ describe('an older Node', { concurrency: true }, () => {
 
   test('that is killed before the pinned Node is ready leaves no running process', {
     skip,
-  }, async t => {
+  }, async () => {
     const killLauncher = "if (process.env.LAUNCHER_PID) process.kill(process.ppid, 'SIGKILL')"
     const service = start('early', ...preload(killLauncher))
-    t.after(() => service.killGroup('SIGKILL'))
     assert.deepEqual(await service.exit, { code: null, signal: 'SIGKILL' })
   })
 
@@ -110,28 +110,14 @@ describe('an older Node', { concurrency: true }, () => {
 
 describe('when npm is killed, the service drains and stops', { concurrency: true }, () => {
   for (const signal of ['SIGHUP', 'SIGKILL'] as const) {
-    test(`by ${signal}`, async t => {
+    test(`by ${signal}`, async () => {
       const env = { DATA_DIR: join(folder, `npm${signal}`) }
-      const service = run(env, { command: ['npm', 'start'], cwd: PROJECT, hasOwnGroup: true })
-      t.after(() => service.killGroup('SIGKILL'))
+      const service = runOwned(env, { command: ['npm', 'start'], cwd: PROJECT, hasOwnGroup: true })
       await service.line('service.started')
       service.kill(signal)
       await assertDrained(service)
     })
   }
-})
-
-test('of the warnings of Node, only those about type stripping and SQLite are hidden', async t => {
-  const warnings = ['Type Stripping', 'SQLite', 'Something else']
-    .map(feature => `process.emitWarning('${feature} is an experimental feature', 'X')`)
-    .join(';')
-  const command = [node, ...preload(`process.on('SIGUSR2', () => { ${warnings} })`), ...serve]
-  const service = run({ DATA_DIR: join(folder, 'warnings') }, { command })
-  t.after(() => service.kill('SIGKILL'))
-  await service.line('service.started')
-  service.kill('SIGUSR2')
-  await until(async () => service.output().includes('Something else is'))
-  assert.doesNotMatch(service.output(), /Type Stripping|SQLite/)
 })
 
 test('a file that awaits a promise that never settles exits with code 13', async () => {
@@ -144,9 +130,20 @@ test('a file that awaits a promise that never settles exits with code 13', async
 /** `exit` resolves when the last process that holds the outputs has ended. */
 async function assertDrained(service: RunningProcess): Promise<void> {
   await service.exit
-  const events = service.lines().map(({ event }) => event)
-  assert.deepEqual(events.slice(-2), ['service.stopping', 'service.stopped'])
+  assert.deepEqual(eventsOf(service.lines()).slice(-2), ['service.stopping', 'service.stopped'])
 }
+
+test('of the warnings of Node, only those about type stripping and SQLite are hidden', async () => {
+  const warnings = ['Type Stripping', 'SQLite', 'Something else']
+    .map(feature => `process.emitWarning('${feature} is an experimental feature', 'X')`)
+    .join(';')
+  const command = [node, ...preload(`process.on('SIGUSR2', () => { ${warnings} })`), ...serve]
+  const service = runOwned({ DATA_DIR: join(folder, 'warnings') }, { command })
+  await service.line('service.started')
+  service.kill('SIGUSR2')
+  await until(async () => service.output().includes('Something else is'))
+  assert.doesNotMatch(service.output(), /Type Stripping|SQLite/)
+})
 
 describe('SIGUSR1 opens no inspector', { concurrency: true }, () => {
   const NODES: [string, string[], string | false][] = [
@@ -154,13 +151,12 @@ describe('SIGUSR1 opens no inspector', { concurrency: true }, () => {
     ['pinned', oldNode(), NO_PINNED_NODE],
   ]
   for (const [name, preloads, skip] of NODES) {
-    test(`on the ${name} Node`, { skip }, async t => {
+    test(`on the ${name} Node`, { skip }, async () => {
       const port = await freePort()
-      const service = run(
+      const service = runOwned(
         { DATA_DIR: join(folder, `inspector-${name}`) },
         { command: [node, `--inspect-port=127.0.0.1:${port}`, ...preloads, ...serve] },
       )
-      t.after(() => service.kill('SIGKILL'))
       await service.line('service.started')
       service.kill('SIGUSR1')
       // Answered after the signal has arrived.
@@ -169,8 +165,7 @@ describe('SIGUSR1 opens no inspector', { concurrency: true }, () => {
       const inspector = createConnection(port, '127.0.0.1')
       const [error] = await once(inspector, 'error')
       assert.equal(error.code, 'ECONNREFUSED')
-      service.kill('SIGTERM')
-      assert.deepEqual(await service.exit, { code: 0, signal: null })
+      await stop(service)
       assert.doesNotMatch(service.output(), /Debugger/)
     })
   }

@@ -7,18 +7,19 @@ import { readFile } from 'node:fs/promises'
 import { createConnection } from 'node:net'
 import { availableParallelism } from 'node:os'
 import { join } from 'node:path'
-import { after, before, describe, test } from 'node:test'
+import { describe, test } from 'node:test'
 import { connect as connectTls } from 'node:tls'
 import bcrypt from 'bcrypt'
 import { NO_PINNED_NODE, oldNode } from '../support/old-node.ts'
+import { eventsOf, faultsIn, own } from '../support/own.ts'
 import {
   createDeployment,
-  type Deployment,
   type Line,
   PROJECT,
   type RunningProcess,
   SERVE,
   type ServiceProcess,
+  stop,
   until,
 } from '../support/process.ts'
 import { createClient, LOGIN, PASSWORD, WITH_THREADS } from '../support/service.ts'
@@ -34,15 +35,9 @@ const DELAY_MS = 4_000
 const [node = '', ...serve] = SERVE
 const OLD_SERVE = [node, ...(NO_PINNED_NODE ? [] : oldNode()), ...serve]
 
-describe('on a signal', () => {
-  let deployment: Deployment
-  before(async () => {
-    deployment = await createDeployment('sqlite', {
-      ...WITH_THREADS,
-      BCRYPT_COST: String(SLOW_COST),
-    })
-  })
-  after(() => deployment.remove())
+describe('on a signal', async () => {
+  const env = { ...WITH_THREADS, BCRYPT_COST: String(SLOW_COST) }
+  const deployment = await own(createDeployment('sqlite', env))
 
   async function countUnderWay(): Promise<number> {
     const [row] = await deployment.database.rows(
@@ -80,8 +75,6 @@ describe('on a signal', () => {
   }
 
   const WAYS: [string, string[], (service: RunningProcess) => unknown][] = [
-    ['SIGTERM to the process', SERVE, service => service.kill('SIGTERM')],
-    ['SIGINT to the process', SERVE, service => service.kill('SIGINT')],
     ['SIGTERM to the older Node that started it', OLD_SERVE, service => service.kill('SIGTERM')],
     ['Ctrl-C, which reaches both Nodes', OLD_SERVE, service => service.killGroup('SIGINT')],
     ['SIGTERM to npm', ['npm', 'start'], service => service.kill('SIGTERM')],
@@ -119,7 +112,7 @@ describe('on a signal', () => {
       assert.deepEqual(await service.exit, { code: 0, signal: null })
       kept.close()
       fresh.close()
-      const events = service.lines().map(line => line.event)
+      const events = eventsOf(service.lines())
       // The machine has stood still for seconds.
       if (events.includes('service.cut_off')) return false
       assert.deepEqual(
@@ -172,43 +165,8 @@ describe('on a signal', () => {
     assert.ok(served > 1, `${served} served`)
     assert.ok(performance.now() - askedAt >= DELAY_MS)
     assert.deepEqual(await service.exit, { code: 0, signal: null })
-    assert.deepEqual(errorsOf(service), [])
+    assert.deepEqual(faultsIn({ logged: service.lines }), [])
     kept.close()
-  })
-
-  test('without a terminal the drain delay is 2 s by default', async () => {
-    const service = await deployment.start({ DRAIN_DELAY_MS: '' })
-    service.kill('SIGTERM')
-    assert.equal((await service.line('service.stopping')).delayMs, 2_000)
-    assert.deepEqual(await service.exit, { code: 0, signal: null })
-  })
-
-  test('a login whose caller has disconnected is settled before the end', async () => {
-    const service = await deployment.start()
-    const caller = await connect(service)
-    const { email } = await sendUnderWay(email => {
-      caller.write(loginRequest(email, 'wrong password'))
-      return once(caller, 'data')
-    })
-    caller.destroy()
-    service.kill('SIGTERM')
-    assert.deepEqual(await service.exit, { code: 0, signal: null })
-    const rows = await deployment.database.rows(
-      `select failed_login_attempts from users where email = '${email}'`,
-    )
-    assert.equal(rows[0]?.failed_login_attempts, 1)
-    assert.equal(await countUnderWay(), 0)
-    assert.deepEqual(errorsOf(service), [])
-  })
-
-  test('SIGHUP reloads the keys and ends neither the service nor a login', async () => {
-    const service = await deployment.start()
-    const { answer } = await sendUnderWay(email => service.login(email))
-    service.kill('SIGHUP')
-    await service.line('keys.reloaded')
-    assert.equal((await answer).status, 200)
-    service.kill('SIGTERM')
-    assert.deepEqual(await service.exit, { code: 0, signal: null })
   })
 
   test('SIGHUP reloads while the terminal is open, and ends the service after its logins when it is closed', async () => {
@@ -252,22 +210,31 @@ describe('on a signal', () => {
     assert.match(output, /service\.stopped/)
   })
 
-  test('a new hash after an answered login is stored before the end', async () => {
-    await deployment.addUser('rehash@example.com')
+  test('SIGHUP reloads the keys and ends no login; SIGTERM waits for one whose caller has disconnected', async () => {
     const service = await deployment.start()
-    assert.equal((await service.login('rehash@example.com')).status, 200)
-    service.kill('SIGTERM')
-    assert.deepEqual(await service.exit, { code: 0, signal: null })
-    const rows = await deployment.database.rows(
-      "select password_hash from users where email = 'rehash@example.com'",
+    const { answer } = await sendUnderWay(email => service.login(email))
+    service.kill('SIGHUP')
+    await service.line('keys.reloaded')
+    assert.equal((await answer).status, 200)
+
+    const caller = await connect(service)
+    const { email } = await sendUnderWay(email => {
+      caller.write(loginRequest(email, 'wrong password'))
+      return once(caller, 'data')
+    })
+    caller.destroy()
+    await stop(service)
+    const [failed] = await deployment.database.rows(
+      `select failed_login_attempts from users where email = '${email}'`,
     )
-    assert.ok(String(rows[0]?.password_hash).startsWith(`$2b$${SLOW_COST}$`))
-    assert.deepEqual(errorsOf(service), [])
+    assert.equal(failed?.failed_login_attempts, 1)
+    assert.equal(await countUnderWay(), 0)
+    assert.deepEqual(faultsIn({ logged: service.lines }), [])
   })
 
-  test('connections that are idle or have sent half a request or nothing do not delay the end', async () => {
+  test('the end waits for the new hash after an answered login, and not for connections that are idle or have sent half a request or nothing', async () => {
+    await deployment.addUser('rehash@example.com')
     const service = await deployment.start()
-    const { port } = new URL(service.url)
     const idle = await connect(service)
     idle.write('GET /.well-known/jwks.json HTTP/1.1\r\nHost: localhost\r\n\r\n')
     await once(idle, 'data')
@@ -275,16 +242,21 @@ describe('on a signal', () => {
     halfHeaders.write('POST /api/v1/auth/login HTTP/1.1\r\nHost: local')
     const halfBody = await connect(service)
     halfBody.write(loginRequest('half@example.com', 'x').slice(0, -5))
-    const noHandshake = createConnection(Number(port), '127.0.0.1')
+    const noHandshake = createConnection(Number(new URL(service.url).port), '127.0.0.1')
     await once(noHandshake, 'connect')
     const sockets = [idle, halfHeaders, halfBody, noHandshake]
     for (const socket of sockets) socket.on('error', () => {})
 
+    assert.equal((await service.login('rehash@example.com')).status, 200)
     const askedAt = performance.now()
-    service.kill('SIGTERM')
-    assert.deepEqual(await service.exit, { code: 0, signal: null })
+    await stop(service)
     assert.ok(performance.now() - askedAt < EXIT_WITHIN_MS / 2)
     for (const socket of sockets) socket.destroy()
+    const [rehashed] = await deployment.database.rows(
+      "select password_hash from users where email = 'rehash@example.com'",
+    )
+    assert.ok(String(rehashed?.password_hash).startsWith(`$2b$${SLOW_COST}$`))
+    assert.deepEqual(faultsIn({ logged: service.lines }), [])
   })
 })
 
@@ -300,8 +272,4 @@ function loginRequest(email: string, password: string): string {
   return [`POST ${LOGIN} HTTP/1.1`, ...headers, `Content-Length: ${body.length}`, '', body].join(
     '\r\n',
   )
-}
-
-function errorsOf(service: ServiceProcess) {
-  return service.lines().filter(({ level }) => level === 'error' || level === 'fatal')
 }

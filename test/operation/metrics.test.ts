@@ -2,75 +2,61 @@
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
-import { after, before, describe, test } from 'node:test'
+import { describe, test } from 'node:test'
 import { startAdminService } from '../support/admin-service.ts'
 import { ENGINES_BY_RUN } from '../support/engines.ts'
 import { namesOf, scrape } from '../support/metrics.ts'
+import { eventsOf, own } from '../support/own.ts'
 import { freePort } from '../support/postgres-server.ts'
 import { until } from '../support/process.ts'
-import { PASSWORD, startTestService, type TestService } from '../support/service.ts'
+import { PASSWORD, startTestService } from '../support/service.ts'
+import { AUTH, bearer } from '../support/session-client.ts'
 
-const AUTH = '/api/v1/auth'
 /** Only with an admin API: test/admin/access.test.ts has one. */
 const ADMIN_METRICS = ['admin_reads_total', 'admin_token_expiry_timestamp_seconds']
 /** One request of a kind may add the buckets of one more series. */
 const SERIES_PER_ROUTE = 20
 
 for (const engine of ENGINES_BY_RUN) {
-  describe(`metrics on ${engine}`, () => {
-    let service: TestService
-    let opsPort: number
-    let email: string
-    before(async () => {
-      opsPort = await freePort()
-      service = await startTestService(engine, { OPS_PORT: String(opsPort) })
-      email = await service.newUser()
-    })
-    after(() => service.stop())
-
-    /** How much each series grew during the action; those that did not are left out. */
-    async function growth(action: () => Promise<unknown>) {
-      const earlier = await scrape(opsPort)
-      await action()
-      const later = await scrape(opsPort)
-      return (series: string) => (later.get(series) ?? 0) - (earlier.get(series) ?? 0)
-    }
+  describe(`metrics on ${engine}`, async () => {
+    const opsPort = await freePort()
+    const service = await own(startTestService(engine, { OPS_PORT: String(opsPort) }))
 
     test('logins are counted by outcome, and so are sessions and blocks', async () => {
-      const grew = await growth(async () => {
-        const { json } = await service.login(email, PASSWORD)
-        for (let i = 0; i < 7; i++) await service.login(email, 'wrong password')
-        const headers = { Authorization: `Bearer ${json.data.accessToken}` }
-        await service.call({ method: 'DELETE', path: `${AUTH}/sessions`, headers })
-        const { refreshToken } = json.data
-        await service.call({ path: `${AUTH}/refresh`, body: { refreshToken } })
-        await service.call({ path: `${AUTH}/logout`, headers })
-      })
-      assert.equal(grew('login_attempts_total{outcome="succeeded"}'), 1)
-      assert.equal(grew('login_attempts_total{outcome="failed"}'), 5)
-      assert.equal(grew('login_attempts_total{outcome="throttled"}'), 2)
-      assert.equal(grew('login_attempts_total{outcome="shed"}'), 0)
-      assert.equal(grew('login_duration_seconds_count{outcome="failed"}'), 5)
-      assert.equal(grew('throttle_blocks_total{scope="pair"}'), 2)
-      assert.equal(grew('throttle_blocks_total{scope="email"}'), 0)
-      assert.equal(grew('sessions_opened_total'), 1)
-      assert.equal(grew('sessions_ended_total{reason="logout"}'), 1)
-      assert.equal(grew('sessions_ended_total{reason="user"}'), 0)
-      assert.equal(grew('password_hash_seconds_count'), 6)
-      assert.equal(grew('password_queue_wait_seconds_count'), 6)
-      assert.equal(
-        grew('database_operation_seconds_count{operation="refreshTokens.use",result="done"}'),
-        1,
-      )
+      const email = await service.newUser()
+      const earlier = await scrape(opsPort)
+      const { accessToken, refreshToken } = (await service.login(email, PASSWORD)).json.data
+      for (let i = 0; i < 7; i++) await service.login(email, 'wrong password')
+      const headers = bearer(accessToken)
+      await service.call({ method: 'DELETE', path: `${AUTH}/sessions`, headers })
+      await service.call({ path: `${AUTH}/refresh`, body: { refreshToken } })
+      await service.call({ path: `${AUTH}/logout`, headers })
+      const later = await scrape(opsPort)
       const request = (route: string, status: number, method = 'POST') =>
-        grew(
-          `http_request_duration_seconds_count{method="${method}",route="${AUTH}/${route}",status="${status}"}`,
-        )
-      assert.equal(request('login', 200), 1)
-      assert.equal(request('login', 401), 5)
-      assert.equal(request('login', 429), 2)
-      assert.equal(request('refresh', 200), 1)
-      assert.equal(request('sessions', 200, 'DELETE'), 1)
+        `http_request_duration_seconds_count{method="${method}",route="${AUTH}/${route}",status="${status}"}`
+      const growth: Record<string, number> = {
+        'login_attempts_total{outcome="succeeded"}': 1,
+        'login_attempts_total{outcome="failed"}': 5,
+        'login_attempts_total{outcome="throttled"}': 2,
+        'login_attempts_total{outcome="shed"}': 0,
+        'login_duration_seconds_count{outcome="failed"}': 5,
+        'throttle_blocks_total{scope="pair"}': 2,
+        'throttle_blocks_total{scope="email"}': 0,
+        sessions_opened_total: 1,
+        'sessions_ended_total{reason="logout"}': 1,
+        'sessions_ended_total{reason="user"}': 0,
+        password_hash_seconds_count: 6,
+        password_queue_wait_seconds_count: 6,
+        'database_operation_seconds_count{operation="refreshTokens.use",result="done"}': 1,
+        [request('login', 200)]: 1,
+        [request('login', 401)]: 5,
+        [request('login', 429)]: 2,
+        [request('refresh', 200)]: 1,
+        [request('sessions', 200, 'DELETE')]: 1,
+      }
+      for (const [series, grown] of Object.entries(growth)) {
+        assert.equal((later.get(series) ?? 0) - (earlier.get(series) ?? 0), grown, series)
+      }
     })
 
     test('series that have not occurred yet are there with 0, so that rate() sees their first event', async () => {
@@ -98,12 +84,17 @@ for (const engine of ENGINES_BY_RUN) {
       assert.match(build ?? '', new RegExp(`engine="${engine}"`))
     })
 
-    test('the metrics show that the service is not ready, and that it is again, without any probe', async () => {
+    test('metrics and log tell that the service is not ready, and that it is again, without any probe', async () => {
       const isReady = async () => (await scrape(opsPort)).get('login_service_ready') === 1
+      const events = () =>
+        new Set(eventsOf(service.logged()).filter(event => /ready/.test(String(event))))
+      assert.deepEqual(events(), new Set())
       await service.database.rows('alter table service rename to hidden')
       await until(async () => !(await isReady()))
+      assert.deepEqual(events(), new Set(['service.not_ready']))
       await service.database.rows('alter table hidden rename to service')
       await until(isReady)
+      assert.deepEqual(events(), new Set(['service.not_ready', 'service.ready_again']))
     })
 
     test('no text of a request becomes a label, and invented requests add no series without end', async () => {
@@ -136,6 +127,9 @@ for (const engine of ENGINES_BY_RUN) {
       assert.equal((await service.call({ method: 'GET', path: '/metrics' })).status, 404)
     })
 
+    /** What is not exported by this service, but by another one. */
+    const elsewhere = [...ADMIN_METRICS, ...(engine === 'sqlite' ? ['database_connections'] : [])]
+
     test('docs/operations.md lists the metrics that exist', async () => {
       const document = await readFile('docs/operations.md', 'utf8')
       const rows = document.match(/(?<=\n\| metric \| tells \|\n).*?(?=\n\n)/s)?.[0] ?? ''
@@ -143,41 +137,33 @@ for (const engine of ENGINES_BY_RUN) {
       const listed = firstCells.flatMap(cell => cell.match(/(?<=`)[a-z_]+(?=[{`])/g) ?? [])
       const isOwn = (name: string) => !/^(process|nodejs)_|_(bucket|sum|count)$/.test(name)
       const exported = [...namesOf(await scrape(opsPort))].filter(isOwn)
-      if (engine === 'sqlite') exported.push('database_connections')
-      exported.push(...ADMIN_METRICS)
-      assert.deepEqual(listed.sort(), exported.sort())
+      assert.deepEqual(listed.toSorted(), [...exported, ...elsewhere].toSorted())
     })
 
     test('the dashboard and the alerts use only metrics that exist', async () => {
-      const exported = namesOf(await scrape(opsPort))
-      const others = engine === 'sqlite' ? ['database_connections'] : []
-      for (const name of ['up', ...ADMIN_METRICS, ...others]) exported.add(name)
+      const exported = new Set([...namesOf(await scrape(opsPort)), 'up', ...elsewhere])
       const dashboard = JSON.parse(await readFile('docs/grafana.json', 'utf8'))
       const expressions: string[] = dashboard.panels.flatMap(
         ({ targets }: { targets: { expr: string }[] }) => targets.map(({ expr }) => expr),
       )
       expressions.push(await readFile('deploy/prometheus/alerts.yml', 'utf8'))
-      const used = expressions.flatMap(
-        text =>
-          text.match(
-            /\b\w+(?=\{)|\b\w+_(?:total|seconds|bytes|depth|info|count|bucket|service_ready|fds|hash)\b/g,
-          ) ?? [],
-      )
+      const metric =
+        /\b\w+(?=\{)|\b\w+_(?:total|seconds|bytes|depth|info|count|bucket|service_ready|fds|hash)\b/g
+      const used = expressions.flatMap(text => text.match(metric) ?? [])
       assert.ok(used.length > 30)
+      const isKnown = (name: string) =>
+        exported.has(name) || exported.has(name.replace(/_(bucket|count)$/, ''))
       assert.deepEqual(
-        used.filter(
-          name => !exported.has(name) && !exported.has(name.replace(/_(bucket|count)$/, '')),
-        ),
+        used.filter(name => !isKnown(name)),
         [],
       )
     })
   })
 }
 
-test('callers cannot multiply the series by methods: labels name only what a route serves', async t => {
+test('callers cannot multiply the series by methods: labels name only what a route serves', async () => {
   const opsPort = await freePort()
-  const service = await startAdminService('sqlite', { OPS_PORT: String(opsPort) })
-  t.after(service.stop)
+  const service = await own(startAdminService('sqlite', { OPS_PORT: String(opsPort) }))
   await service.call({ method: 'GET', path: '/openapi.json' })
   const served = ['GET', 'HEAD', 'POST', 'DELETE']
   const others = ['OPTIONS', 'PUT', 'PATCH', 'TRACE', 'PROPFIND', 'M-SEARCH']
@@ -197,20 +183,26 @@ test('callers cannot multiply the series by methods: labels name only what a rou
     const [, method, route] = labels.exec(name) ?? []
     return method ? [`${method} ${route}`] : []
   })
+  const expected = {
+    GET: [
+      '/admin/v1/audit',
+      '/admin/v1/users',
+      `${AUTH}/sessions`,
+      '/docs',
+      '/login',
+      '/openapi.json',
+    ],
+    HEAD: ['/admin/v1/audit', '/admin/v1/users', `${AUTH}/sessions`, '/docs', '/login'],
+    POST: ['/admin/v1/users', '/login'],
+    DELETE: [`${AUTH}/sessions`],
+    other: ['other'],
+  }
   assert.deepEqual(
-    [...new Set(pairs)].toSorted(),
-    [
-      ...['GET /admin/v1/audit', 'GET /admin/v1/users', `GET ${AUTH}/sessions`, 'GET /docs'],
-      'GET /openapi.json',
-      ...['GET /login', 'HEAD /admin/v1/audit', 'HEAD /admin/v1/users', `HEAD ${AUTH}/sessions`],
-      ...[
-        'HEAD /docs',
-        'HEAD /login',
-        'POST /admin/v1/users',
-        'POST /login',
-        `DELETE ${AUTH}/sessions`,
-      ],
-      'other other',
-    ].toSorted(),
+    new Set(pairs),
+    new Set(
+      Object.entries(expected).flatMap(([method, routes]) =>
+        routes.map(route => `${method} ${route}`),
+      ),
+    ),
   )
 })

@@ -2,15 +2,15 @@
 // reads as a member of their group.
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
-import { chmod, chown, mkdir, rm, symlink, writeFile } from 'node:fs/promises'
+import { chmod, chown, mkdir, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { after, before, test } from 'node:test'
+import { test } from 'node:test'
 import { ensureKeyFile } from '../../src/keys/key-file.ts'
 import type { Finding } from '../../src/system/finding.ts'
 import { makeCertificate } from '../support/certificates.ts'
+import { ownFolder } from '../support/own.ts'
 import { UNPRIVILEGED } from '../support/postgres-server.ts'
-import { PROJECT, run, SERVE } from '../support/process.ts'
-import { makeTemporaryFolder } from '../support/temporary-folder.ts'
+import { PROJECT, run, runOwned, SERVE, stop } from '../support/process.ts'
 
 const MANIFEST = readFileSync(join(PROJECT, 'deploy/kubernetes.yaml'), 'utf8')
 const MOUNTED_MODE = Number.parseInt(/defaultMode: (\d+)/.exec(MANIFEST)?.[1] ?? '', 8)
@@ -20,46 +20,37 @@ const identity = IS_ROOT ? UNPRIVILEGED : {}
 const [node = '', ...serve] = SERVE
 const DOCTOR = [node, ...serve.slice(0, -1), 'doctor', '--json']
 
-let folder: string
-let env: Record<string, string>
+const folder = await ownFolder('login-mounted-')
 const mounted = (name: string) => join(folder, 'mounted', name)
 const target = (name: string) => join(folder, 'mounted', '..2030_01_31', name)
 
-before(async () => {
-  folder = await makeTemporaryFolder('login-mounted-')
-  const { cert, key } = await makeCertificate()
-  await mkdir(join(folder, 'mounted', '..2030_01_31'), { recursive: true })
-  await symlink('..2030_01_31', join(folder, 'mounted', '..data'))
-  await ensureKeyFile(target('signing-keys.json'), new Date())
-  await writeFile(target('tls.crt'), cert)
-  await writeFile(target('tls.key'), key)
-  for (const name of ['signing-keys.json', 'tls.crt', 'tls.key']) {
-    await symlink(join('..data', name), mounted(name))
-    if (IS_ROOT) await chown(target(name), 0, UNPRIVILEGED.gid)
-    await chmod(target(name), MOUNTED_MODE)
-  }
-  await mkdir(join(folder, 'data'))
-  if (IS_ROOT) await chown(join(folder, 'data'), UNPRIVILEGED.uid, UNPRIVILEGED.gid)
-  await chmod(folder, 0o755)
-  env = {
-    NODE_ENV: 'production',
-    // The name in the certificate.
-    JWT_ISSUER: 'https://localhost',
-    BCRYPT_COST: '10',
-    DATA_DIR: join(folder, 'data'),
-    SIGNING_KEYS_FILE: mounted('signing-keys.json'),
-    TLS_CERT_FILE: mounted('tls.crt'),
-    TLS_KEY_FILE: mounted('tls.key'),
-  }
-})
-after(() => rm(folder, { recursive: true }))
+const { cert, key } = await makeCertificate()
+await mkdir(join(folder, 'mounted', '..2030_01_31'), { recursive: true })
+await symlink('..2030_01_31', join(folder, 'mounted', '..data'))
+await ensureKeyFile(target('signing-keys.json'), new Date())
+await writeFile(target('tls.crt'), cert)
+await writeFile(target('tls.key'), key)
+for (const name of ['signing-keys.json', 'tls.crt', 'tls.key']) {
+  await symlink(join('..data', name), mounted(name))
+  if (IS_ROOT) await chown(target(name), 0, UNPRIVILEGED.gid)
+  await chmod(target(name), MOUNTED_MODE)
+}
+await mkdir(join(folder, 'data'))
+if (IS_ROOT) await chown(join(folder, 'data'), UNPRIVILEGED.uid, UNPRIVILEGED.gid)
+await chmod(folder, 0o755)
+const env = {
+  NODE_ENV: 'production',
+  // The name in the certificate.
+  JWT_ISSUER: 'https://localhost',
+  BCRYPT_COST: '10',
+  DATA_DIR: join(folder, 'data'),
+  SIGNING_KEYS_FILE: mounted('signing-keys.json'),
+  TLS_CERT_FILE: mounted('tls.crt'),
+  TLS_KEY_FILE: mounted('tls.key'),
+}
 
-async function examine(
-  as: { uid?: number; gid?: number },
-  other: Record<string, string> = {},
-  checks = ['tls', 'keys'],
-): Promise<string[]> {
-  const doctor = run({ ...env, ...other }, { command: DOCTOR, identity: as })
+async function examine(other = {}, checks = ['tls', 'keys']): Promise<string[]> {
+  const doctor = run({ ...env, ...other }, { command: DOCTOR, identity })
   await doctor.exit
   const findings: Finding[] = JSON.parse(doctor.output().replace(/^\d+ problems? found\.$/m, ''))
   return findings
@@ -67,31 +58,26 @@ async function examine(
     .map(({ check, state, detail }) => `${check} ${state}: ${detail}`)
 }
 
-test('the service starts with files that its group may read, and the doctor finds nothing', async t => {
-  const service = run(env, { identity })
-  t.after(() => service.kill('SIGKILL'))
+test('the service starts with files that its group may read, and the doctor finds nothing', async () => {
+  const service = runOwned(env, { identity })
   await service.line('service.started')
-  service.kill('SIGTERM')
-  assert.deepEqual(await service.exit, { code: 0, signal: null })
-  for (const finding of await examine(identity)) assert.match(finding, /^\D+ ok: /)
+  await stop(service)
+  for (const finding of await examine()) assert.match(finding, /^\D+ ok: /)
 })
 
 test('the doctor and the start warn of a group that the service is not in', {
   skip: !IS_ROOT && 'only root can give a file to a group that it is not in',
-}, async t => {
-  const names = ['tls.key', 'signing-keys.json']
-  const give = (owner: number, group: number) =>
-    Promise.all(names.map(name => chown(target(name), owner, group)))
-  await give(UNPRIVILEGED.uid, 1)
-  t.after(() => give(0, UNPRIVILEGED.gid))
-  for (const finding of await examine(identity)) {
+}, async () => {
+  for (const name of ['tls.key', 'signing-keys.json']) {
+    await chown(target(name), UNPRIVILEGED.uid, 1)
+  }
+  for (const finding of await examine()) {
     assert.match(
       finding,
       /^\D+ warning: \S+ can be read by the group 1, which this process is not in: chgrp it/,
     )
   }
-  const service = run(env, { identity })
-  t.after(() => service.kill('SIGKILL'))
+  const service = runOwned(env, { identity })
   await service.line('service.started')
   const warned = service.lines().filter(({ event }) => event === 'service.warning')
   const text = `${mounted('signing-keys.json')} can be read by the group 1`
@@ -104,10 +90,10 @@ test('a data folder that cannot be written to is ok with PostgreSQL in productio
   const DATA_DIR = join(folder, 'of-root')
   await mkdir(DATA_DIR)
   const DATABASE_URL = 'postgres://ann@127.0.0.1:1/login?sslmode=disable'
-  assert.deepEqual(await examine(identity, { DATA_DIR, DATABASE_URL }, ['data folder']), [
+  assert.deepEqual(await examine({ DATA_DIR, DATABASE_URL }, ['data folder']), [
     `data folder ok: ${DATA_DIR}`,
   ])
-  const [refused = ''] = await examine(identity, { DATA_DIR }, ['data folder'])
+  const [refused = ''] = await examine({ DATA_DIR }, ['data folder'])
   assert.match(
     refused,
     /^data folder problem: The data folder .* belongs to the user with the id 0/,

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { dirname, join } from 'node:path'
 import { test } from 'node:test'
-import { createCli } from '../support/cli.ts'
+import { setUpCli } from '../support/cli.ts'
 import { createTestDatabase, ENGINES } from '../support/engines.ts'
 import { run } from '../support/process.ts'
 
@@ -40,12 +40,8 @@ const CASES = ENGINES.flatMap(engine => VERSIONS.map(version => ({ engine, ...ve
 
 for (const { engine, version, change, message, commands } of CASES) {
   test(`of ${version} on ${engine}`, async t => {
-    const database = await createTestDatabase(engine)
-    const cli = await createCli(database)
-    t.after(async () => {
-      await cli.remove()
-      await database.drop()
-    })
+    const cli = await setUpCli(engine, t, createTestDatabase)
+    const { database } = cli
     const added = await cli.run(['users', 'add', 'ann@example.org', '--name', 'Ann', '--generate'])
     assert.equal(added.code, 0)
     await database.rows(change)

@@ -2,24 +2,21 @@
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { request } from 'node:http'
-import { connect, type Socket } from 'node:net'
-import { after, before, describe, mock, test } from 'node:test'
+import { connect } from 'node:net'
+import { describe, mock, test } from 'node:test'
+import { inParallel, own } from '../support/own.ts'
 import { freePort } from '../support/postgres-server.ts'
-import { startTestService, type TestService } from '../support/service.ts'
+import { startTestService } from '../support/service.ts'
 
 /** More than the port takes at a time. */
 const STALLED = 300
 
 // Nothing here depends on the engine.
-describe('the ops port', () => {
-  let service: TestService
-  let port: number
-  before(async () => {
-    port = await freePort()
-    // A name of the machine itself, as an operator may give it one.
-    service = await startTestService('sqlite', { OPS_HOST: 'localhost', OPS_PORT: String(port) })
-  })
-  after(() => service.stop())
+describe('the ops port', async () => {
+  const port = await freePort()
+  // A name of the machine itself, as an operator may give it one.
+  const env = { OPS_HOST: 'localhost', OPS_PORT: String(port) }
+  const service = await own(startTestService('sqlite', env))
 
   async function statusOf(path: string): Promise<number> {
     const sent = request({ host: 'localhost', port, path, agent: false }).end()
@@ -29,14 +26,13 @@ describe('the ops port', () => {
   }
 
   test('half requests give way to whole ones, and are closed in the end', async () => {
-    const sockets: Socket[] = []
-    for (let i = 0; i < STALLED; i++) {
+    const sockets = await inParallel(STALLED, async () => {
       const socket = connect(port, 'localhost')
       socket.on('error', () => {}).resume()
       await once(socket, 'connect')
       socket.write('GET /livez HTTP/1.1\r\nHost:')
-      sockets.push(socket)
-    }
+      return socket
+    })
     assert.equal(await statusOf('/livez'), 200)
     assert.equal(await statusOf('/readyz'), 200)
     await Promise.all(sockets.map(socket => socket.closed || once(socket, 'close')))

@@ -1,43 +1,30 @@
 // DATABASE_URL with several hosts: the service finds the one that accepts writes, and follows a promotion.
 import assert from 'node:assert/strict'
-import { type ChildProcess, spawn } from 'node:child_process'
+import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { connect, createServer, type Server, type Socket } from 'node:net'
-import { after, before, describe, test } from 'node:test'
+import { connect, createServer, type Socket } from 'node:net'
+import { after, describe, test } from 'node:test'
 import { setTimeout } from 'node:timers/promises'
 import { query } from '../support/engines.ts'
+import { inParallel, own } from '../support/own.ts'
 import {
   freePort,
   NO_FSYNC,
   type PostgresServer,
   startPostgres,
 } from '../support/postgres-server.ts'
-import {
-  createDeployment,
-  type Deployment,
-  run,
-  type ServiceProcess,
-  until,
-} from '../support/process.ts'
+import { createDeployment, run, type ServiceProcess, stop, until } from '../support/process.ts'
 import { UNLIMITED } from '../support/service.ts'
 
 const OWNER = 'owner@example.com'
 
-describe('with several hosts', () => {
-  let first: PostgresServer
-  let second: PostgresServer
-  let deployment: Deployment
-  before(async () => {
-    first = await startPostgres(NO_FSYNC)
-    second = await first.createStandby()
-    deployment = await createDeployment('postgres', UNLIMITED, first.url)
-    await deployment.addUser(OWNER)
-  })
-  after(async () => {
-    await deployment.remove()
-    await second.stop()
-    await first.stop()
-  })
+describe('with several hosts', async () => {
+  const first = await startPostgres(NO_FSYNC)
+  const second = await first.createStandby()
+  const deployment = await own(createDeployment('postgres', UNLIMITED, first.url))
+  after(second.stop)
+  after(first.stop)
+  await deployment.addUser(OWNER)
 
   const hostOf = ({ url }: PostgresServer) => new URL(url).host
   const start = (...hosts: string[]): Promise<ServiceProcess> => {
@@ -54,33 +41,17 @@ describe('with several hosts', () => {
     Number((await ask(server, 'select count(*) from sessions'))[0]?.count)
   /** Each login is repeated until it succeeds: on a busy machine some get a 500. */
   const logInOften = (service: ServiceProcess, times: number) =>
-    Promise.all(
-      Array.from({ length: times }, () =>
-        until(async () => (await service.login(OWNER)).status === 200),
-      ),
-    )
-  const stop = async (service: ServiceProcess) => {
-    service.kill('SIGTERM')
-    await service.exit
-  }
+    inParallel(times, () => until(async () => (await service.login(OWNER)).status === 200))
 
   test('passes a standby, a silent host, a host that drops packets and one that refuses', async () => {
-    const silent = await listenSilently()
-    const dropping = await dropPackets()
-    try {
-      const service = await start(
-        hostOf(second),
-        `127.0.0.1:${await freePort()}`,
-        silent.host,
-        dropping.host,
-        hostOf(first),
-      )
-      await logInOften(service, 20)
-      await stop(service)
-    } finally {
-      silent.close()
-      dropping.close()
-    }
+    const silent = await own(listenSilently())
+    const dropping = await own(dropPackets())
+    const refusing = `127.0.0.1:${await freePort()}`
+    const service = await start(
+      ...[hostOf(second), refusing, silent.host, dropping.host, hostOf(first)],
+    )
+    await logInOften(service, 20)
+    await stop(service)
   })
 
   test('refuses to start without a host that accepts writes, and says why', async () => {
@@ -93,16 +64,12 @@ describe('with several hosts', () => {
     })
   })
 
-  test('follows a promotion, and never returns to the former primary', async () => {
+  test('follows a promotion, never returns to the former primary, and leaves a server that was set to read-only', async () => {
     const service = await start(hostOf(first), hostOf(second))
     await logInOften(service, 20)
     // The primary hangs with connections of the service, and the standby takes over.
-    const frozen = [
-      first.pid(),
-      ...(await ask(first, 'select pid from pg_stat_activity where pid <> pg_backend_pid()')).map(
-        ({ pid }) => Number(pid),
-      ),
-    ]
+    const others = 'select pid from pg_stat_activity where pid <> pg_backend_pid()'
+    const frozen = [first.pid(), ...(await ask(first, others)).map(({ pid }) => Number(pid))]
     for (const pid of frozen) process.kill(pid, 'SIGSTOP')
     assert.equal((await service.login(OWNER)).status, 500)
     await ask(second, 'select pg_promote()')
@@ -123,11 +90,8 @@ describe('with several hosts', () => {
     await second.start()
     await until(async () => (await service.login(OWNER)).status === 200)
     assert.equal(await countSessions(first), before, 'the former primary got nothing')
-    await stop(service)
-  })
 
-  test('leaves a server that was set to read-only', async () => {
-    const service = await start(hostOf(second), hostOf(second))
+    // A server that is set to read-only is left.
     const setReadOnly = async (value: string) => {
       await ask(second, `alter system set default_transaction_read_only = ${value}`)
       await ask(second, 'select pg_reload_conf()')
@@ -140,19 +104,17 @@ describe('with several hosts', () => {
   })
 })
 
-type FakeHost = { host: string; close: () => void }
-
 /** Accepts connections and never answers, as a frozen server does. */
-async function listenSilently(): Promise<FakeHost> {
+async function listenSilently() {
   const sockets: Socket[] = []
-  const server: Server = createServer(socket => {
+  const server = createServer(socket => {
     sockets.push(socket.on('error', () => {}))
   })
   const port = await freePort()
   await once(server.listen(port, '127.0.0.1'), 'listening')
   return {
     host: `127.0.0.1:${port}`,
-    close() {
+    async stop() {
       server.close()
       for (const socket of sockets) socket.destroy()
     },
@@ -160,13 +122,11 @@ async function listenSilently(): Promise<FakeHost> {
 }
 
 /** The kernel drops packets to a full queue of connections, which a stopped process does not empty. */
-async function dropPackets(): Promise<FakeHost> {
+async function dropPackets() {
   const port = await freePort()
   const script = `require('net').createServer().listen(${port}, '127.0.0.1', 1, () => console.log('listening'))`
-  const child: ChildProcess = spawn(process.execPath, ['-e', script], {
-    stdio: ['ignore', 'pipe', 'inherit'],
-  })
-  if (child.stdout) await once(child.stdout, 'data')
+  const child = spawn(process.execPath, ['-e', script], { stdio: ['ignore', 'pipe', 'inherit'] })
+  await once(child.stdout, 'data')
   child.kill('SIGSTOP')
   const sockets: Socket[] = []
   let isFull = false
@@ -177,7 +137,7 @@ async function dropPackets(): Promise<FakeHost> {
   }
   return {
     host: `127.0.0.1:${port}`,
-    close() {
+    async stop() {
       for (const socket of sockets) socket.destroy()
       child.kill('SIGKILL')
     },

@@ -13,17 +13,11 @@ const CGROUPS = [
 /** What is left of 128 MiB for the heap of JavaScript. */
 const HEAP_MIB = 48
 
-export type SmallMemory = {
-  /** How the memory is limited, for the report. */
-  way: string
-  /** Starts a service within the limit. */
-  command: string[]
-  /** Must be called after the service has ended. */
-  remove: () => Promise<void>
-}
-
-/** Makes a control group if the machine permits it; otherwise limits the heap alone. */
-export async function createSmallMemory(mib: number): Promise<SmallMemory> {
+/**
+ * The command of a service with so much memory, and how it is limited: by a control group if the machine permits it,
+ * which must be removed after the service; otherwise the heap alone.
+ */
+export async function createSmallMemory(mib: number) {
   for (const [folder, limit] of CGROUPS) {
     const group = join(folder, `login-${randomUUID()}`)
     if (await limitGroup(group, limit, mib)) {
@@ -43,11 +37,11 @@ export async function createSmallMemory(mib: number): Promise<SmallMemory> {
 }
 
 async function limitGroup(group: string, limit: string, mib: number): Promise<boolean> {
-  try {
-    await mkdir(group)
-  } catch {
-    return false
-  }
+  const isMade = await mkdir(group).then(
+    () => true,
+    () => false,
+  )
+  if (!isMade) return false
   // An ordinary folder has none of these files, and neither has a group without the right to limit memory.
   const isLimited = existsSync(join(group, 'cgroup.procs')) && existsSync(join(group, limit))
   if (isLimited) await writeFile(join(group, limit), String(mib * 1_048_576))

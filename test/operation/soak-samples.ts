@@ -54,10 +54,8 @@ async function bytesOf({ config, rows }: TestDatabase): Promise<{ tables: number
 export function trendOf(samples: SoakSample[], figure: Figure): { mean: number; perHour: number } {
   const half = samples.slice(Math.floor(samples.length / 2))
   const meanOf = (values: number[]) => values.reduce((sum, value) => sum + value, 0) / values.length
-  const [meanSecond, mean] = [
-    meanOf(half.map(({ second }) => second)),
-    meanOf(half.map(each => each[figure])),
-  ]
+  const meanSecond = meanOf(half.map(({ second }) => second))
+  const mean = meanOf(half.map(each => each[figure]))
   const covariance = meanOf(half.map(each => (each.second - meanSecond) * (each[figure] - mean)))
   const variance = meanOf(half.map(({ second }) => (second - meanSecond) ** 2))
   return { mean, perHour: (covariance / variance) * HOUR_S }

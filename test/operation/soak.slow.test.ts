@@ -8,54 +8,38 @@ import { after, describe, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { connect } from 'node:tls'
 import bcrypt from 'bcrypt'
-import type { EngineName } from '../../src/storage/sql/engine.ts'
 import { makeCertificate } from '../support/certificates.ts'
 import { createCli } from '../support/cli.ts'
 import { ENGINES } from '../support/engines.ts'
 import { scrape } from '../support/metrics.ts'
+import { inParallel } from '../support/own.ts'
 import { freePort } from '../support/postgres-server.ts'
-import { createDeployment, type Line, run, SERVE, until } from '../support/process.ts'
+import { createDeployment, type Line, runOwned, SERVE, stop, until } from '../support/process.ts'
 import { createClient, PASSWORD, WITH_THREADS } from '../support/service.ts'
 import { type Counts, runRounds, SOAK_USERS, soakEmail } from './soak-load.ts'
 import { FIGURES, type Figure, type SoakSample, takeSample, trendOf } from './soak-samples.ts'
 
-const MINUTES = Number(process.env.PROOF_SOAK_MINUTES ?? 0.25)
+const MINUTES = Number(process.env.PROOF_SOAK_MINUTES ?? 0.15)
 const DURATION_MS = MINUTES * 60_000
 const CAPACITY_MS = Math.min(DURATION_MS / 6, 30_000)
 const SAMPLES = 120
 /** How often certificate, keys and log are renewed, and rows purged. */
-const RENEWALS = 4
+const RENEWALS = MINUTES > 1 ? 4 : 2
 const COST = 12
 const HOST = '127.0.0.1'
 /** The errors of a machine that is busy with other work. */
 const TIME_LIMITS = /time ?out|in time|slow|^service\.killed$/
 
-type Soak = {
-  engine: EngineName
-  roundsPerSecond: number
-  counts: Counts
-  /** Answers of a time limit while the capacity was measured. */
-  lateAtCapacity: number
-  samples: SoakSample[]
-}
-const soaks: Soak[] = []
+/** The lines of the two parts of the report. */
+const report: { loads: string[]; rows: string[] } = { loads: [], rows: [] }
 
 describe('at half of the capacity', { concurrency: true }, () => {
   for (const engine of ENGINES) {
-    test(`nothing fails and nothing is left open on ${engine}`, async t => {
-      const certificates = await Promise.all(
-        Array.from({ length: RENEWALS + 1 }, () => makeCertificate({ ip: HOST })),
-      )
-      const deployment = await createDeployment(engine, {
-        ...WITH_THREADS,
-        TLS_CERT_FILE: 'set below',
-      })
+    test(`nothing fails and nothing is left open on ${engine}`, async () => {
+      const certificates = await inParallel(RENEWALS + 1, () => makeCertificate({ ip: HOST }))
+      const threads = { ...WITH_THREADS, TLS_CERT_FILE: 'set below' }
+      const deployment = await createDeployment(engine, threads)
       const cli = await createCli(deployment.database)
-      t.after(async () => {
-        service.kill('SIGKILL')
-        await cli.remove()
-        await deployment.remove()
-      })
       const passwordHash = await bcrypt.hash(PASSWORD, COST)
       for (let user = 0; user < SOAK_USERS; user++)
         await deployment.addUser(soakEmail(user), passwordHash)
@@ -75,7 +59,9 @@ describe('at half of the capacity', { concurrency: true }, () => {
       install(0)
       writeFileSync(trusted, certificates.map(({ cert }) => cert).join('\n'))
       const command = ['sh', '-c', `exec "$@" >> ${log}`, 'sh', ...SERVE]
-      const service = run(env, { command })
+      const service = runOwned(env, { command })
+      after(cli.remove)
+      after(deployment.remove)
       const sample = (second: number) => takeSample(env.OPS_PORT, deployment.database, second)
       await until(() => isReady(env.OPS_PORT))
       const idle = await sample(0)
@@ -102,7 +88,7 @@ describe('at half of the capacity', { concurrency: true }, () => {
           install(renewal)
           await until(async () => (await servedBy(env.PORT)) === certificates[renewal]?.fingerprint)
           for (const words of ['keys rotate', 'database purge']) {
-            const { code, stderr } = await cli.runProcess(words.split(' '), '', env)
+            const { code, stderr } = await cli.run(words.split(' '), '', env)
             assert.equal(code, 0, stderr)
           }
           // As "copytruncate" of logrotate does.
@@ -124,19 +110,32 @@ describe('at half of the capacity', { concurrency: true }, () => {
 
       client.close()
       await until(async () => (await sample(0)).descriptors <= idle.descriptors)
-      service.kill('SIGTERM')
-      await service.exit
+      await stop(service)
       const events = globSync(`${log}*`).flatMap(eventsIn)
       const errors = events.filter(({ level, count }) => level === 'error' && !count)
       for (const { event, err } of errors) assert.match(err?.message ?? event, TIME_LIMITS)
       assert.ok(events.some(({ event }) => event === 'keys.reloaded'))
       assert.ok(events.some(({ event }) => event === 'service.stopped'))
-      soaks.push({ engine, roundsPerSecond, counts, lateAtCapacity, samples })
+      const { rounds, logins, wrong, logouts, others, late } = counts
+      report.loads.push(
+        `- ${engine}: ${roundsPerSecond.toFixed(1)} rounds per second, ${rounds} in all: ${logins} logins, ${wrong} wrong passwords, ${logouts} logouts, ${others} other requests; ${late - lateAtCapacity} answers of a time limit, and ${lateAtCapacity} more while the capacity was measured.`,
+      )
+      for (const [figure, name] of Object.entries(FIGURES)) {
+        const { mean, perHour } = trendOf(samples, figure as Figure)
+        report.rows.push(`| ${engine} | ${name} | ${mean.toFixed(1)} | ${perHour.toFixed(1)} |`)
+      }
     })
   }
 })
 
-after(() => process.stdout.write(`\n${describeSoaks()}\n`))
+after(() => {
+  const head = [
+    '',
+    '| engine | figure | mean of the second half | growth per hour |',
+    '|---|---|--:|--:|',
+  ]
+  process.stdout.write(`\n${[...report.loads, ...head, ...report.rows].join('\n')}\n`)
+})
 
 async function isReady(opsPort: string): Promise<boolean> {
   const answer = await fetch(`http://${HOST}:${opsPort}/readyz`).catch(() => null)
@@ -158,22 +157,4 @@ async function servedBy(port: string): Promise<string> {
 function eventsIn(file: string): Line[] {
   const lines = readFileSync(file, 'utf8').split('\n')
   return lines.filter(line => line !== '').map(line => JSON.parse(line))
-}
-
-function describeSoaks(): string {
-  const rows = soaks.flatMap(({ engine, samples }) =>
-    Object.entries(FIGURES).map(([figure, name]) => {
-      const { mean, perHour } = trendOf(samples, figure as Figure)
-      return `| ${engine} | ${name} | ${mean.toFixed(1)} | ${perHour.toFixed(1)} |`
-    }),
-  )
-  const loads = soaks.map(({ engine, roundsPerSecond, counts, lateAtCapacity }) => {
-    const { rounds, logins, wrong, logouts, others, late } = counts
-    return `- ${engine}: ${roundsPerSecond.toFixed(1)} rounds per second, ${rounds} in all: ${logins} logins, ${wrong} wrong passwords, ${logouts} logouts, ${others} other requests; ${late - lateAtCapacity} answers of a time limit, and ${lateAtCapacity} more while the capacity was measured.`
-  })
-  return `${loads.join('\n')}
-
-| engine | figure | mean of the second half | growth per hour |
-|---|---|--:|--:|
-${rows.join('\n')}`
 }

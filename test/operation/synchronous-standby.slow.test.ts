@@ -1,7 +1,7 @@
 // A failover to a synchronous standby loses no guess: a failure that the standby did not get counts when the
 // lease of its reservation ends.
 import assert from 'node:assert/strict'
-import { after, before, test } from 'node:test'
+import { after, test } from 'node:test'
 import { openStore } from '../../src/storage/open-store.ts'
 import { makeScopes } from '../storage/fixtures.ts'
 import { nameStandby, query } from '../support/engines.ts'
@@ -14,22 +14,17 @@ const OPERATION_TIMEOUT_MS = 5_000
 const EMAIL = 'unknown@example.com'
 const BUDGETS = { pair: 1, email: 1, client: 1 }
 
-let primary: PostgresServer
-let standby: PostgresServer
-before(async () => {
-  primary = await startPostgres(NO_FSYNC)
-  standby = await primary.createStandby()
-})
-after(async () => {
-  await standby.end('SIGKILL')
-  await primary.stop()
-})
-
 const ask = ({ url }: PostgresServer, statement: string) => query(url, statement)
 const open = ({ url }: PostgresServer) =>
   openStore({ engine: 'postgres', url, poolSize: 10 }, () => {}, OPERATION_TIMEOUT_MS)
 
 test('a failure is settled without the standby, and is counted after a failover that loses it', async () => {
+  const primary = await startPostgres(NO_FSYNC)
+  const standby = await primary.createStandby()
+  after(async () => {
+    await standby.end('SIGKILL')
+    await primary.stop()
+  })
   const store = await open(primary)
   await store.migrations.apply()
   await nameStandby(primary, '*')

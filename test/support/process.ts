@@ -1,4 +1,5 @@
 // The service in its own process, as an operator runs it, with its ports, log lines and exit code.
+import assert from 'node:assert/strict'
 import { type ChildProcess, spawn } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
@@ -6,6 +7,7 @@ import { rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { createInterface } from 'node:readline'
+import { after } from 'node:test'
 import { setTimeout } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import bcrypt from 'bcrypt'
@@ -91,6 +93,24 @@ export function run(
   })
   endWithTests(child)
   return watch(child, hasOwnGroup)
+}
+
+/** Killed after the calling test or suite. */
+export function runOwned(env: Record<string, string>, command?: Command): RunningProcess {
+  const running = run(env, command)
+  after(() => end(running))
+  return running
+}
+
+async function end({ kill, killGroup, exit }: RunningProcess): Promise<void> {
+  killGroup('SIGKILL') || kill('SIGKILL')
+  await exit
+}
+
+/** Asks the process to end; fails if it does not end by itself and without an error. */
+export async function stop(service: RunningProcess): Promise<void> {
+  service.kill('SIGTERM')
+  assert.deepEqual(await service.exit, { code: 0, signal: null })
 }
 
 function watch(child: ChildProcess, hasOwnGroup: boolean): RunningProcess {
@@ -189,8 +209,7 @@ export async function createDeployment(
       }
     },
     async remove() {
-      for (const { kill, killGroup } of started) killGroup('SIGKILL') || kill('SIGKILL')
-      await Promise.all(started.map(({ exit }) => exit))
+      await Promise.all(started.map(end))
       await store.close()
       await database.drop()
       if (config.engine === 'postgres') await rm(dataDir, { recursive: true })

@@ -39,8 +39,8 @@ const VERSIONS = [
 const CASES = ENGINES.flatMap(engine => VERSIONS.map(version => ({ engine, ...version })))
 
 for (const { engine, version, change, message, commands } of CASES) {
-  test(`of ${version} on ${engine}`, async t => {
-    const cli = await setUpCli(engine, t, createTestDatabase)
+  test(`of ${version} on ${engine}`, async () => {
+    const cli = await setUpCli(engine, createTestDatabase(engine))
     const { database } = cli
     const added = await cli.run(['users', 'add', 'ann@example.org', '--name', 'Ann', '--generate'])
     assert.equal(added.code, 0)

@@ -39,12 +39,6 @@ const SERVER = `
     else response.writeHead(302, { Location: '/log-in' }).end()
   }).listen(PORT, 'localhost', () => console.log('https://localhost:' + PORT))`
 
-async function logIn(window: Window, email: string, password = PASSWORD): Promise<void> {
-  await window.type('#email', email)
-  await window.type('#password', password)
-  await window.click('#log-in:enabled')
-}
-
 async function change(window: Window, current: string, next: string): Promise<void> {
   await window.type('#password', current)
   await window.type('#new-password', next)
@@ -125,7 +119,7 @@ describe('the pages', { concurrency: true }, async () => {
 
         test('say that the password is wrong, with the focus on it, take the right one, and list the sessions', async email => {
           await service.login(email, PASSWORD)
-          await logIn(window, email, 'not the password')
+          await window.logIn(email, 'not the password')
           await window.shows('#notice', texts.invalidCredentials)
           await eventually(async () =>
             assert.equal(await window.evaluate('document.activeElement.id'), 'notice'),
@@ -149,7 +143,7 @@ describe('the pages', { concurrency: true }, async () => {
           const isThere = async (there: Window) =>
             eventually(async () => assert.equal(await there.url(), target))
           await window.open(asked)
-          await logIn(window, email)
+          await window.logIn(email)
           await isThere(window)
           // With a live session, without the form.
           const other = await browser.openWindow()
@@ -162,22 +156,22 @@ describe('the pages', { concurrency: true }, async () => {
 
         test('say how long to wait, and log in after it', async email => {
           for (let i = 0; i < 5; i++) await service.login(email, 'wrong')
-          await logIn(window, email)
+          await window.logIn(email)
           await window.shows('#notice', en.tooManyAttempts.replace('{wait}', '15 minutes'))
           const countdown = en.countdown.replace('{time}', '1[45]:\\d\\d')
           const [first] = await window.shows('#log-in', RegExp(countdown))
           await window.shows('#log-in', RegExp(`^(?!${first})${countdown}`))
           await window.hides('#log-in:enabled')
-          await window.evaluate('(now => { window.Date.now = () => now() + 900_000 })(Date.now)')
+          await window.skipWait()
           await window.shows('#notice', en.tryAgainNow)
           await byEmail(service.store).unlock(email, changeAt(service.now()))
-          await logIn(window, email)
+          await window.logIn(email)
           await window.shows('#name', 'Kate')
         })
 
         test('replace a temporary password, then the new one from the account', async email => {
           await makeTemporary(service, email)
-          await logIn(window, email)
+          await window.logIn(email)
           await window.shows('#notice', en.temporary)
           await change(window, PASSWORD, PASSWORD)
           await window.shows('#new-password-error', en.newPasswordUnchanged)
@@ -193,7 +187,7 @@ describe('the pages', { concurrency: true }, async () => {
         test('let applications of another site know the user, in other windows without a form', async email => {
           await window.open(server)
           await isForm(window)
-          await logIn(window, email)
+          await window.logIn(email)
           await window.shows('p', 'Hello Kate')
           assert.equal(await window.url(), server)
           const other = await browser.openWindow()
@@ -220,7 +214,7 @@ describe('the pages', { concurrency: true }, async () => {
           }
           await narrow.open(`${service.url}/login`)
           await assertWhole()
-          await logIn(narrow, email)
+          await narrow.logIn(email)
           await narrow.shows('.session', /./)
           await assertWhole()
           await narrow.open(`${service.url}/login/password`)
@@ -238,7 +232,7 @@ describe('the pages', { concurrency: true }, async () => {
             const sent = await createVisitor(service).logIn(eve, PASSWORD, `/login?${query}`)
             await window.open(refreshIn(sent) ?? '')
             await isForm(window)
-            await logIn(window, email)
+            await window.logIn(email)
             await window.shows('p', 'Hello Kate')
             const { id } = (await service.store.users.findByEmail(eve)) ?? {}
             const lines = service.logged().filter(({ userId }) => userId === id)
@@ -248,7 +242,7 @@ describe('the pages', { concurrency: true }, async () => {
 
         test('ask for the password again after a logout at an application of another site', async email => {
           await window.open(page)
-          await logIn(window, email)
+          await window.logIn(email)
           await window.shows('p', 'Hello Kate')
           await window.click('button')
           await isForm(window)
@@ -261,7 +255,7 @@ describe('the pages', { concurrency: true }, async () => {
           await isForm(tab)
           await tab.open(page)
           await isForm(tab)
-          await logIn(window, await newUser('Ann'))
+          await window.logIn(await newUser('Ann'))
           await window.shows('p', 'Hello Ann')
         })
       })

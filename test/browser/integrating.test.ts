@@ -10,7 +10,7 @@ import type { BrowserContext, Page } from 'playwright-core'
 import { own } from '../support/own.ts'
 import { freePort } from '../support/postgres-server.ts'
 import { PROJECT } from '../support/process.ts'
-import { makeRecipeFolder, recipe } from '../support/recipes.ts'
+import { makeRecipeFolder, recipe, serverWithSessions } from '../support/recipes.ts'
 import { PASSWORD, startTestService } from '../support/service.ts'
 import { STEP_LIMIT_MS, sessionsOf, startChromium } from './browser.ts'
 
@@ -31,23 +31,12 @@ const PAGES: Record<string, string> = {
 }
 const CLIENT = readFileSync(join(PROJECT, 'examples/login-client.js'))
 
-const RENDERING_SERVER = `
-  import { readFileSync } from 'node:fs'
-  import { createServer } from 'node:https'
-  import { logIn, userOf } from './sessions.js'
-
-  const { CERT_FILE, KEY_FILE, PORT } = process.env
-  const tls = { cert: readFileSync(CERT_FILE), key: readFileSync(KEY_FILE) }
-  const send = (response, type, file) =>
-    response.writeHead(200, { 'Content-Type': type }).end(readFileSync(file))
-  createServer(tls, async (request, response) => {
-    const user = userOf(request)
-    if (request.url === '/login-client.js') send(response, 'text/javascript', 'login-client.js')
+const RENDERING_SERVER = serverWithSessions(
+  'logIn',
+  `if (request.url === '/login-client.js') send('text/javascript', readFileSync('login-client.js'))
     else if (request.method === 'POST') await logIn(request, response)
-    else if (request.url === '/log-in') send(response, 'text/html', 'page.html')
-    else if (user) response.end('Hello ' + user.name)
-    else response.writeHead(302, { Location: '/log-in' }).end()
-  }).listen(PORT, 'localhost', () => console.log('https://localhost:' + PORT))`
+    else if (request.url === '/log-in') send('text/html', readFileSync('page.html'))`,
+)
 
 /** Logs in with a cookie, and prints the name of the user or the code of the failure. */
 const logInByCookie = (login: string) => `import('/login-client.js').then(({ LoginClient }) =>

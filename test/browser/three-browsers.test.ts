@@ -12,7 +12,7 @@ import en from '../../src/page/texts/en.json' with { type: 'json' }
 import { byEmail, changeAt } from '../storage/fixtures.ts'
 import { own } from '../support/own.ts'
 import { freePort } from '../support/postgres-server.ts'
-import { example, makeRecipeFolder, recipe } from '../support/recipes.ts'
+import { example, makeRecipeFolder, recipe, serverWithSessions } from '../support/recipes.ts'
 import { PASSWORD, startTestService } from '../support/service.ts'
 import { createVisitor, makeTemporary, refreshIn } from '../support/visitor.ts'
 import { BROWSER_NAMES, eventually, startBrowser, type Window } from './webdriver.ts'
@@ -21,23 +21,15 @@ const ENTER = '\uE007'
 /** How the list of sessions calls a browser. */
 const DEVICES = { chromium: /Chrom/, firefox: /Firefox/, webkit: /Safari/ }
 
-const SERVER = `
-  import { readFileSync } from 'node:fs'
-  import { createServer } from 'node:https'
-  import { goToLogin, logIn, userOf } from './sessions.js'
-
-  const { CERT_FILE, KEY_FILE, PORT } = process.env
-  const tls = { cert: readFileSync(CERT_FILE), key: readFileSync(KEY_FILE) }
-  createServer(tls, async (request, response) => {
-    const user = userOf(request)
-    const forgotten = ['__Host-app', '__Host-verifier'].map(name => name + '=; Max-Age=0; Path=/; Secure')
-    if (request.url === '/forget') {
-      response.writeHead(200, { 'Content-Type': 'text/html', 'Set-Cookie': forgotten }).end('<p>Forgotten')
+const SERVER = serverWithSessions(
+  'goToLogin, logIn',
+  `if (request.url === '/forget') {
+      const gone = ['app', 'verifier'].map(name => '__Host-' + name + '=; Max-Age=0; Path=/; Secure')
+      response.setHeader('Set-Cookie', gone)
+      send('text/html', '<p>Forgotten')
     } else if (request.url === '/log-in') goToLogin(request, response)
-    else if (request.url.startsWith('/logged-in')) await logIn(request, response)
-    else if (user) response.writeHead(200, { 'Content-Type': 'text/html' }).end('<p>Hello ' + user.name)
-    else response.writeHead(302, { Location: '/log-in' }).end()
-  }).listen(PORT, 'localhost', () => console.log('https://localhost:' + PORT))`
+    else if (request.url.startsWith('/logged-in')) await logIn(request, response)`,
+)
 
 async function change(window: Window, current: string, next: string): Promise<void> {
   await window.type('#password', current)

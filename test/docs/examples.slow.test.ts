@@ -6,7 +6,7 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { text } from 'node:stream/consumers'
-import { after, beforeEach, describe, test } from 'node:test'
+import { after, describe, test } from 'node:test'
 import { PUBLIC_FAILURES } from '../../src/http/answer/envelope.ts'
 import { isUuid } from '../../src/system/identifiers.ts'
 import { startAdminService } from '../support/admin-service.ts'
@@ -53,12 +53,9 @@ describe(`the client and the verifier, on ${NODE}`, async () => {
   const service = await own(startTestService('sqlite', { JWT_ISSUER: '' }))
   await service.addUser('kate@example.com')
   await service.addUser('ann@example.com')
-  let linesBefore = 0
-  const count = (event: string) =>
-    eventsOf(service.logged().slice(linesBefore)).filter(logged => logged === event).length
-  beforeEach(() => {
-    linesBefore = service.logged().length
-  })
+  /** Of the last script. */
+  let lines = service.logged()
+  const count = (event: string) => eventsOf(lines).filter(logged => logged === event).length
 
   /** Runs a script that can use the lines below; returns the printed values. */
   async function runScript(script: string, env?: object): Promise<unknown[]> {
@@ -93,9 +90,11 @@ describe(`the client and the verifier, on ${NODE}`, async () => {
         return response
       }
       ${script}`
+    const known = service.logged().length
     const child = start(service, NODE, ['--input-type=module', '--eval', code], env)
     const [output, [exitCode]] = await Promise.all([text(child.stdout), once(child, 'exit')])
     assert.equal(exitCode, 0)
+    lines = service.logged().slice(known)
     return JSON.parse(`[${output.slice(0, -1)}]`)
   }
 
@@ -229,9 +228,8 @@ describe(`the client and the verifier, on ${NODE}`, async () => {
     ])
     assert.ok(Array.isArray(ids) && isUuid(ids[0]) && isUuid(ids[5]) && ids[0] !== ids[5])
     assert.deepEqual(ids, [...Array(5).fill(ids[0]), ids[5], ids[5]])
-    const logged = service.logged().slice(linesBefore)
     assert.deepEqual(
-      logged.filter(({ event }) => event === 'session.refreshed').map(line => line.repeated),
+      lines.filter(({ event }) => event === 'session.refreshed').map(line => line.repeated),
       [undefined, true, true, true, true, undefined, true, undefined],
     )
     assert.equal(count('session.reuse_detected'), 0)

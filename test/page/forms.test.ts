@@ -24,7 +24,6 @@ import {
   refreshIn,
   textIn,
   unescaped,
-  type Visitor,
 } from '../support/visitor.ts'
 
 const APP = 'https://app.example.com'
@@ -51,7 +50,7 @@ for (const engine of ENGINES_BY_RUN) {
     const newAddress = createAddresses()
     const newVisitor = () => createVisitor(service, newAddress())
 
-    async function loggedIn(): Promise<{ email: string; visitor: Visitor; page: Answer }> {
+    async function loggedIn() {
       const email = await service.newUser()
       const visitor = newVisitor()
       const page = await visitor.logIn(email)

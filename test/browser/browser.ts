@@ -3,6 +3,7 @@
 import assert from 'node:assert/strict'
 import { existsSync, mkdirSync } from 'node:fs'
 import { join } from 'node:path'
+import { after, test } from 'node:test'
 import axe from 'axe-core'
 import { type BrowserContextOptions, chromium, type Page } from 'playwright-core'
 import { PASSWORD, type TestService } from '../support/service.ts'
@@ -47,20 +48,21 @@ function zoneAtNoon(): string {
 }
 
 type Chromium = Awaited<ReturnType<typeof startChromium>>
-type Visit = Awaited<ReturnType<typeof openVisit>>
+type Visit = Omit<Awaited<ReturnType<typeof openVisit>>, 'context' | 'complaints'>
+
+type Body = (visit: Visit) => Promise<void>
 
 /** Each test is a visit with its own browser profile. */
 export function createVisits(browser: Chromium, service: TestService) {
-  return (body: (visit: Visit) => Promise<void>, options: Options = {}) =>
-    async () => {
-      const visit = await openVisit(browser, service, options)
-      try {
-        await body(visit)
-        assert.deepEqual(visit.complaints, [])
-      } finally {
-        await visit.context.close()
-      }
-    }
+  return (name: string, ...given: [Body] | [Options, Body]) => {
+    const [options, body] = given.length === 2 ? given : [{}, given[0]]
+    test(name, async () => {
+      const { context, complaints, ...visit } = await openVisit(browser, service, options)
+      after(() => context.close())
+      await body(visit)
+      assert.deepEqual(complaints, [])
+    })
+  }
 }
 
 async function openVisit(browser: Chromium, service: TestService, options: Options) {

@@ -35,12 +35,6 @@ describe('the page, heard', async () => {
         })
       }
 
-      async function logIn(email: string, password = PASSWORD): Promise<void> {
-        await window.type('#email', email)
-        await window.type('#password', password)
-        await window.click('#log-in:enabled')
-      }
-
       await t.test('an untouched form is not called invalid', async () => {
         const spoken = await hears(async () => {
           await window.open(`${service.url}/login`)
@@ -54,7 +48,7 @@ describe('the page, heard', async () => {
       })
 
       await t.test('a wrong password, each time', async () => {
-        await hears(() => logIn(kate, 'not the password'), en.invalidCredentials)
+        await hears(() => window.logIn(kate, 'not the password'), en.invalidCredentials)
         await window.shows('#notice', en.invalidCredentials)
         // Of a page that equals the one before it, Orca may read no more than the title.
         const again = new RegExp(`${en.invalidCredentials}|^Finished loading Error: ${en.logIn}`)
@@ -62,7 +56,7 @@ describe('the page, heard', async () => {
       })
 
       await t.test('a login', async () => {
-        await hears(() => logIn(kate), 'You are logged in.')
+        await hears(() => window.logIn(kate), 'You are logged in.')
       })
 
       await t.test(
@@ -91,17 +85,14 @@ describe('the page, heard', async () => {
 
       await t.test('a temporary password', async () => {
         await makeTemporary(service, kate)
-        await hears(() => logIn(kate, 'seven green boats'), en.temporary)
+        await hears(() => window.logIn(kate, 'seven green boats'), en.temporary)
       })
 
       await t.test('the beginning and the end of a wait', async () => {
         for (let i = 0; i < 5; i++) await service.login(bob, 'wrong')
         await window.open(`${service.url}/login`)
-        await hears(() => logIn(bob), TOO_MANY)
-        await hears(
-          () => window.evaluate('(now => { window.Date.now = () => now() + 900_000 })(Date.now)'),
-          en.tryAgainNow,
-        )
+        await hears(() => window.logIn(bob), TOO_MANY)
+        await hears(window.skipWait, en.tryAgainNow)
       })
     })
   }

@@ -1,14 +1,10 @@
 // The screen reader Orca on a screen of its own. It writes what it would speak; nothing is audible.
 import assert from 'node:assert/strict'
 import { existsSync } from 'node:fs'
-import { mkdir, rm, writeFile } from 'node:fs/promises'
+import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { missingOf } from '../support/debian-packages.ts'
 import { freePort } from '../support/postgres-server.ts'
-import type { RunningProcess } from '../support/process.ts'
-import { makeTemporaryFolder } from '../support/temporary-folder.ts'
-import { PACKAGES } from './packages.ts'
-import { eventually, runWithTheTests } from './webdriver.ts'
+import { createHome } from './webdriver.ts'
 
 /** Orca runs this file of its user at the start. */
 const WRITE_INSTEAD_OF_SPEAKING = `
@@ -22,9 +18,7 @@ orca.speech.sayAll = say_all
 `
 
 export async function startScreenReader() {
-  const missing = missingOf(PACKAGES).join(', ')
-  assert.equal(missing, '', `missing: ${missing}; "npm run test:browser" installs it`)
-  const home = await makeTemporaryFolder('orca-')
+  const { home, start, stop, ready } = await createHome('orca-')
   const settings = join(home, '.local/share/orca')
   await mkdir(settings, { recursive: true })
   await writeFile(join(settings, 'orca-customizations.py'), WRITE_INSTEAD_OF_SPEAKING)
@@ -32,38 +26,23 @@ export async function startScreenReader() {
   const display = await freePort()
   const bus = join(home, 'bus')
   const env = {
-    HOME: home,
     XDG_RUNTIME_DIR: home,
     DISPLAY: `:${display}`,
     DBUS_SESSION_BUS_ADDRESS: `unix:path=${bus}`,
     // Firefox describes its pages only if it is asked to.
     GNOME_ACCESSIBILITY: '1',
   }
-  const processes: RunningProcess[] = []
-  const start = (...command: string[]) => {
-    const started = runWithTheTests(command, env)
-    processes.push(started)
-    return started
-  }
-  const stop = async () => {
-    for (const { kill } of processes) kill('SIGKILL')
-    await Promise.all(processes.map(({ exit }) => exit))
-    await rm(home, { recursive: true, force: true, maxRetries: 10 })
-  }
-  start('Xvfb', env.DISPLAY)
-  start('dbus-daemon', '--session', '--nofork', `--address=${env.DBUS_SESSION_BUS_ADDRESS}`)
+  const address = `--address=${env.DBUS_SESSION_BUS_ADDRESS}`
+  start(['Xvfb', env.DISPLAY], env)
+  start(['dbus-daemon', '--session', '--nofork', address], env)
   for (const socket of [bus, `/tmp/.X11-unix/X${display}`]) {
-    await eventually(async () => assert.ok(existsSync(socket), `${socket} does not exist`))
+    await ready(async () => assert.ok(existsSync(socket), `${socket} does not exist`))
   }
   // Orca speaks only what happens in the active window, and a window manager activates it.
-  start('matchbox-window-manager')
-  const orca = start('orca')
+  start(['matchbox-window-manager'], env)
+  const orca = start(['orca'], env)
   /** All sentences so far. */
   const spoken = () => [...orca.output().matchAll(/^spoken: (.*)$/gm)].map(([, text = '']) => text)
-  const isReady = async () => assert.ok(spoken().includes('Screen reader on.'), orca.output())
-  await eventually(isReady).catch(async cause => {
-    await stop()
-    throw cause
-  })
+  await ready(async () => assert.ok(spoken().includes('Screen reader on.')))
   return { env, spoken, stop }
 }

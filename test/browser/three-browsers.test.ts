@@ -6,13 +6,13 @@ import { hash } from 'node:crypto'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
-import { after, describe, test } from 'node:test'
+import { after, describe, it } from 'node:test'
 import de from '../../src/page/texts/de.json' with { type: 'json' }
 import en from '../../src/page/texts/en.json' with { type: 'json' }
 import { byEmail, changeAt } from '../storage/fixtures.ts'
 import { own } from '../support/own.ts'
 import { freePort } from '../support/postgres-server.ts'
-import { example, makeRecipeFolder, recipe } from '../support/recipes.ts'
+import { example, makeRecipeFolder, recipe, serverWithSessions } from '../support/recipes.ts'
 import { PASSWORD, startTestService } from '../support/service.ts'
 import { createVisitor, makeTemporary, refreshIn } from '../support/visitor.ts'
 import { BROWSER_NAMES, eventually, startBrowser, type Window } from './webdriver.ts'
@@ -21,29 +21,15 @@ const ENTER = '\uE007'
 /** How the list of sessions calls a browser. */
 const DEVICES = { chromium: /Chrom/, firefox: /Firefox/, webkit: /Safari/ }
 
-const SERVER = `
-  import { readFileSync } from 'node:fs'
-  import { createServer } from 'node:https'
-  import { goToLogin, logIn, userOf } from './sessions.js'
-
-  const { CERT_FILE, KEY_FILE, PORT } = process.env
-  const tls = { cert: readFileSync(CERT_FILE), key: readFileSync(KEY_FILE) }
-  createServer(tls, async (request, response) => {
-    const user = userOf(request)
-    const forgotten = ['__Host-app', '__Host-verifier'].map(name => name + '=; Max-Age=0; Path=/; Secure')
-    if (request.url === '/forget') {
-      response.writeHead(200, { 'Content-Type': 'text/html', 'Set-Cookie': forgotten }).end('<p>Forgotten')
+const SERVER = serverWithSessions(
+  'goToLogin, logIn',
+  `if (request.url === '/forget') {
+      const gone = ['app', 'verifier'].map(name => '__Host-' + name + '=; Max-Age=0; Path=/; Secure')
+      response.setHeader('Set-Cookie', gone)
+      send('text/html', '<p>Forgotten')
     } else if (request.url === '/log-in') goToLogin(request, response)
-    else if (request.url.startsWith('/logged-in')) await logIn(request, response)
-    else if (user) response.writeHead(200, { 'Content-Type': 'text/html' }).end('<p>Hello ' + user.name)
-    else response.writeHead(302, { Location: '/log-in' }).end()
-  }).listen(PORT, 'localhost', () => console.log('https://localhost:' + PORT))`
-
-async function logIn(window: Window, email: string, password = PASSWORD): Promise<void> {
-  await window.type('#email', email)
-  await window.type('#password', password)
-  await window.click('#log-in:enabled')
-}
+    else if (request.url.startsWith('/logged-in')) await logIn(request, response)`,
+)
 
 async function change(window: Window, current: string, next: string): Promise<void> {
   await window.type('#password', current)
@@ -112,181 +98,158 @@ describe('the pages', { concurrency: true }, async () => {
         const texts = hasScripts ? en : de
 
         /** Each test is a visit of a new user, without the cookies of the visits before. */
-        const visit = (body: (email: string) => Promise<void>) => async () => {
-          await window.open(`${server}forget`)
-          await window.shows('p', 'Forgotten')
-          await window.open(`${service.url}/login`)
-          await window.forgetCookies()
-          await window.reload()
-          await window.shows('#form', /./)
-          await body(await newUser())
-        }
-
-        test(
-          'say that the password is wrong, with the focus on it, take the right one, and list the sessions',
-          visit(async email => {
-            await service.login(email, PASSWORD)
-            await logIn(window, email, 'not the password')
-            await window.shows('#notice', texts.invalidCredentials)
-            await eventually(async () =>
-              assert.equal(await window.evaluate('document.activeElement.id'), 'notice'),
-            )
-            await window.type('#password', PASSWORD + ENTER)
-            await window.shows('#name', 'Kate')
-            await window.shows('.session', DEVICES[name], /./)
-            await window.shows('.badge', texts.thisDevice)
-            await window.click('.session button')
-            await window.shows('#notice', texts.oneEnded)
-            await window.shows('.session', DEVICES[name])
-            await window.click('#log-out')
-            await window.shows('#notice', texts.loggedOut)
+        const test = (name: string, body: (email: string) => Promise<void>) =>
+          it(name, async () => {
+            await window.open(`${server}forget`)
+            await window.shows('p', 'Forgotten')
             await window.open(`${service.url}/login`)
-            await window.hides('#log-out')
-          }),
-        )
+            await window.forgetCookies()
+            await window.reload()
+            await window.shows('#form', /./)
+            await body(await newUser())
+          })
 
-        test(
-          'go where the application asked for',
-          visit(async email => {
-            const target = `${applicationUrl}/orders?page=2#top`
-            const asked = `${service.url}/login?return_to=${encodeURIComponent(target)}`
-            const isThere = async (there: Window) =>
-              eventually(async () => assert.equal(await there.url(), target))
-            await window.open(asked)
-            await logIn(window, email)
-            await isThere(window)
-            // With a live session, without the form.
-            const other = await browser.openWindow()
-            await other.open(asked)
-            await isThere(other)
-          }),
-        )
+        test('say that the password is wrong, with the focus on it, take the right one, and list the sessions', async email => {
+          await service.login(email, PASSWORD)
+          await window.logIn(email, 'not the password')
+          await window.shows('#notice', texts.invalidCredentials)
+          await eventually(async () =>
+            assert.equal(await window.evaluate('document.activeElement.id'), 'notice'),
+          )
+          await window.type('#password', PASSWORD + ENTER)
+          await window.shows('#name', 'Kate')
+          await window.shows('.session', DEVICES[name], /./)
+          await window.shows('.badge', texts.thisDevice)
+          await window.click('.session button')
+          await window.shows('#notice', texts.oneEnded)
+          await window.shows('.session', DEVICES[name])
+          await window.click('#log-out')
+          await window.shows('#notice', texts.loggedOut)
+          await window.open(`${service.url}/login`)
+          await window.hides('#log-out')
+        })
+
+        test('go where the application asked for', async email => {
+          const target = `${applicationUrl}/orders?page=2#top`
+          const asked = `${service.url}/login?return_to=${encodeURIComponent(target)}`
+          const isThere = async (there: Window) =>
+            eventually(async () => assert.equal(await there.url(), target))
+          await window.open(asked)
+          await window.logIn(email)
+          await isThere(window)
+          // With a live session, without the form.
+          const other = await browser.openWindow()
+          await other.open(asked)
+          await isThere(other)
+        })
 
         // Without scripts, all other forms are sent in the same way.
         if (!hasScripts) return
 
-        test(
-          'say how long to wait, and log in after it',
-          visit(async email => {
-            for (let i = 0; i < 5; i++) await service.login(email, 'wrong')
-            await logIn(window, email)
-            await window.shows('#notice', en.tooManyAttempts.replace('{wait}', '15 minutes'))
-            const countdown = en.countdown.replace('{time}', '1[45]:\\d\\d')
-            const [first] = await window.shows('#log-in', RegExp(countdown))
-            await window.shows('#log-in', RegExp(`^(?!${first})${countdown}`))
-            await window.hides('#log-in:enabled')
-            await window.evaluate('(now => { window.Date.now = () => now() + 900_000 })(Date.now)')
-            await window.shows('#notice', en.tryAgainNow)
-            await byEmail(service.store).unlock(email, changeAt(service.now()))
-            await logIn(window, email)
-            await window.shows('#name', 'Kate')
-          }),
-        )
+        test('say how long to wait, and log in after it', async email => {
+          for (let i = 0; i < 5; i++) await service.login(email, 'wrong')
+          await window.logIn(email)
+          await window.shows('#notice', en.tooManyAttempts.replace('{wait}', '15 minutes'))
+          const countdown = en.countdown.replace('{time}', '1[45]:\\d\\d')
+          const [first] = await window.shows('#log-in', RegExp(countdown))
+          await window.shows('#log-in', RegExp(`^(?!${first})${countdown}`))
+          await window.hides('#log-in:enabled')
+          await window.skipWait()
+          await window.shows('#notice', en.tryAgainNow)
+          await byEmail(service.store).unlock(email, changeAt(service.now()))
+          await window.logIn(email)
+          await window.shows('#name', 'Kate')
+        })
 
-        test(
-          'replace a temporary password, then the new one from the account',
-          visit(async email => {
-            await makeTemporary(service, email)
-            await logIn(window, email)
-            await window.shows('#notice', en.temporary)
-            await change(window, PASSWORD, PASSWORD)
-            await window.shows('#new-password-error', en.newPasswordUnchanged)
-            await change(window, PASSWORD, 'first new password')
-            await window.shows('#notice', en.passwordChanged)
-            await window.click('#change-password')
-            await window.shows('h1', en.changePassword)
-            assert.equal(await window.evaluate(`document.getElementById('email').value`), email)
-            await change(window, 'first new password', 'second new password')
-            await window.shows('#notice', en.passwordChanged)
-          }),
-        )
+        test('replace a temporary password, then the new one from the account', async email => {
+          await makeTemporary(service, email)
+          await window.logIn(email)
+          await window.shows('#notice', en.temporary)
+          await change(window, PASSWORD, PASSWORD)
+          await window.shows('#new-password-error', en.newPasswordUnchanged)
+          await change(window, PASSWORD, 'first new password')
+          await window.shows('#notice', en.passwordChanged)
+          await window.click('#change-password')
+          await window.shows('h1', en.changePassword)
+          assert.equal(await window.evaluate(`document.getElementById('email').value`), email)
+          await change(window, 'first new password', 'second new password')
+          await window.shows('#notice', en.passwordChanged)
+        })
 
-        test(
-          'let applications of another site know the user, in other windows without a form',
-          visit(async email => {
-            await window.open(server)
-            await isForm(window)
-            await logIn(window, email)
-            await window.shows('p', 'Hello Kate')
-            assert.equal(await window.url(), server)
-            const other = await browser.openWindow()
-            for (const address of [page, server]) {
-              await other.open(address)
-              await other.shows('p', 'Hello Kate')
-              assert.equal(await other.url(), address)
-              const readable = await other.evaluate('[document.cookie, document.referrer]')
-              assert.deepEqual(readable, ['', ''])
-            }
-            await window.reload()
-            await window.shows('p', 'Hello Kate')
-          }),
-        )
+        test('let applications of another site know the user, in other windows without a form', async email => {
+          await window.open(server)
+          await isForm(window)
+          await window.logIn(email)
+          await window.shows('p', 'Hello Kate')
+          assert.equal(await window.url(), server)
+          const other = await browser.openWindow()
+          for (const address of [page, server]) {
+            await other.open(address)
+            await other.shows('p', 'Hello Kate')
+            assert.equal(await other.url(), address)
+            const readable = await other.evaluate('[document.cookie, document.referrer]')
+            assert.deepEqual(readable, ['', ''])
+          }
+          await window.reload()
+          await window.shows('p', 'Hello Kate')
+        })
 
-        test(
-          'are not cut off on a phone with text of twice the size',
-          visit(async email => {
-            const narrow = await browser.openWindow()
-            await narrow.resize(320, 700)
-            // Not every browser makes a window this narrow. Then the text is larger in the same proportion.
-            const assertWhole = async () => {
-              const size = 'document.documentElement.style.fontSize'
-              await narrow.evaluate(`${size} = (200 * innerWidth) / 320 + '%'`)
-              const overflow = 'document.documentElement.scrollWidth - document.body.offsetWidth'
-              assert.equal(await narrow.evaluate(overflow), 0)
-            }
-            await narrow.open(`${service.url}/login`)
-            await assertWhole()
-            await logIn(narrow, email)
-            await narrow.shows('.session', /./)
-            await assertWhole()
-            await narrow.open(`${service.url}/login/password`)
-            await assertWhole()
-          }),
-        )
+        test('are not cut off on a phone with text of twice the size', async email => {
+          const narrow = await browser.openWindow()
+          await narrow.resize(320, 700)
+          // Not every browser makes a window this narrow. Then the text is larger in the same proportion.
+          const assertWhole = async () => {
+            const size = 'document.documentElement.style.fontSize'
+            await narrow.evaluate(`${size} = (200 * innerWidth) / 320 + '%'`)
+            const overflow = 'document.documentElement.scrollWidth - document.body.offsetWidth'
+            assert.equal(await narrow.evaluate(overflow), 0)
+          }
+          await narrow.open(`${service.url}/login`)
+          await assertWhole()
+          await narrow.logIn(email)
+          await narrow.shows('.session', /./)
+          await assertWhole()
+          await narrow.open(`${service.url}/login/password`)
+          await assertWhole()
+        })
 
         // The rest is up to the login page and the applications alone.
         if (name !== 'chromium') return
 
         for (const [application, returnTo] of Object.entries({ page, server: callback })) {
-          test(
-            `lead to a ${application} of another site, which does not use a code that its browser did not ask for`,
-            visit(async email => {
-              const eve = await newUser('Eve')
-              const challenge = hash('sha256', 'a verifier of Eve', 'base64url')
-              const query = new URLSearchParams({ return_to: returnTo, challenge })
-              const sent = await createVisitor(service).logIn(eve, PASSWORD, `/login?${query}`)
-              await window.open(refreshIn(sent) ?? '')
-              await isForm(window)
-              await logIn(window, email)
-              await window.shows('p', 'Hello Kate')
-              const { id } = (await service.store.users.findByEmail(eve)) ?? {}
-              const lines = service.logged().filter(({ userId }) => userId === id)
-              assert.ok(!lines.some(({ event }) => event === 'code.redeemed'))
-            }),
-          )
+          test(`lead to a ${application} of another site, which does not use a code that its browser did not ask for`, async email => {
+            const eve = await newUser('Eve')
+            const challenge = hash('sha256', 'a verifier of Eve', 'base64url')
+            const query = new URLSearchParams({ return_to: returnTo, challenge })
+            const sent = await createVisitor(service).logIn(eve, PASSWORD, `/login?${query}`)
+            await window.open(refreshIn(sent) ?? '')
+            await isForm(window)
+            await window.logIn(email)
+            await window.shows('p', 'Hello Kate')
+            const { id } = (await service.store.users.findByEmail(eve)) ?? {}
+            const lines = service.logged().filter(({ userId }) => userId === id)
+            assert.ok(!lines.some(({ event }) => event === 'code.redeemed'))
+          })
         }
 
-        test(
-          'ask for the password again after a logout at an application of another site',
-          visit(async email => {
-            await window.open(page)
-            await logIn(window, email)
-            await window.shows('p', 'Hello Kate')
-            await window.click('button')
-            await isForm(window)
-            // At the login page the user is still logged in, and must log out there, too.
-            const tab = await browser.openWindow()
-            await tab.open(page)
-            await tab.shows('p', 'Hello Kate')
-            await tab.open(`${service.url}/login`)
-            await tab.click('#log-out')
-            await isForm(tab)
-            await tab.open(page)
-            await isForm(tab)
-            await logIn(window, await newUser('Ann'))
-            await window.shows('p', 'Hello Ann')
-          }),
-        )
+        test('ask for the password again after a logout at an application of another site', async email => {
+          await window.open(page)
+          await window.logIn(email)
+          await window.shows('p', 'Hello Kate')
+          await window.click('button')
+          await isForm(window)
+          // At the login page the user is still logged in, and must log out there, too.
+          const tab = await browser.openWindow()
+          await tab.open(page)
+          await tab.shows('p', 'Hello Kate')
+          await tab.open(`${service.url}/login`)
+          await tab.click('#log-out')
+          await isForm(tab)
+          await tab.open(page)
+          await isForm(tab)
+          await window.logIn(await newUser('Ann'))
+          await window.shows('p', 'Hello Ann')
+        })
       })
     }
   }

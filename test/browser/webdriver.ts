@@ -6,7 +6,8 @@ import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
 import { missingOf } from '../support/debian-packages.ts'
 import { freePort } from '../support/postgres-server.ts'
-import { run } from '../support/process.ts'
+import { type RunningProcess, run } from '../support/process.ts'
+import { PASSWORD } from '../support/service.ts'
 import { makeTemporaryFolder } from '../support/temporary-folder.ts'
 import { FLAGS, findChromium, findHeadlessChromium } from './browser.ts'
 import { openDriverSession, openFirefoxSession, type Send } from './commands.ts'
@@ -15,9 +16,34 @@ import { PACKAGES } from './packages.ts'
 /** Far longer than anything takes, on a busy machine, too. */
 const LIMIT_MS = 60_000
 
-/** The process ends when the process of the tests ends, even if that is killed. */
-export function runWithTheTests(command: string[], env: Environment) {
-  return run(env, { command: ['setpriv', '--pdeathsig', 'KILL', ...command] })
+/** Programs and their home folder. They end when the process of the tests ends, even if that is killed. */
+export async function createHome(prefix: string) {
+  const missing = missingOf(PACKAGES).join(', ')
+  assert.equal(missing, '', `missing: ${missing}; "npm run test:browser" installs it`)
+  const home = await makeTemporaryFolder(prefix)
+  const processes: RunningProcess[] = []
+  async function stop() {
+    for (const { kill } of processes) kill('SIGKILL')
+    await Promise.all(processes.map(({ exit }) => exit))
+    await rm(home, { recursive: true, force: true, maxRetries: 10 })
+  }
+  return {
+    home,
+    start(command: string[], env: Environment) {
+      const withTheTests = ['setpriv', '--pdeathsig', 'KILL', ...command]
+      const started = run({ HOME: home, ...env }, { command: withTheTests })
+      processes.push(started)
+      return started
+    },
+    stop,
+    /** Repeats an attempt to use them; stops them if it never succeeds. */
+    ready: <T>(attempt: () => Promise<T>) =>
+      eventually(attempt).catch(async cause => {
+        await stop()
+        const output = processes.map(process => process.output()).join('')
+        throw new Error(`${prefix} does not start: ${output}`, { cause })
+      }),
+  }
 }
 
 type Environment = Record<string, string>
@@ -109,25 +135,13 @@ export async function startBrowser(
   language: string,
   { screen, hasScripts = true }: { screen?: Environment; hasScripts?: boolean } = {},
 ) {
-  const missing = missingOf(PACKAGES).join(', ')
-  assert.equal(missing, '', `missing: ${missing}; "npm run test:browser" installs it`)
-  const home = await makeTemporaryFolder('login-browser-')
+  const { home, start, stop, ready } = await createHome(`${name}-`)
   const port = await freePort()
-  const start = { port, home, language, isOnScreen: screen !== undefined, hasScripts }
-  const { commands, env, openSession } = await BROWSERS[name](start)
-  const processes = commands.map(command =>
-    runWithTheTests(command, { ...screen, HOME: home, ...env }),
-  )
-  const stop = async () => {
-    for (const { kill } of processes) kill('SIGKILL')
-    await Promise.all(processes.map(({ exit }) => exit))
-    await rm(home, { recursive: true, force: true, maxRetries: 10 })
-  }
-  const send = await eventually(openSession).catch(async cause => {
-    await stop()
-    const output = processes.map(process => process.output()).join('')
-    throw new Error(`${name} does not start: ${output}`, { cause })
+  const { commands, env, openSession } = await BROWSERS[name]({
+    ...{ port, home, language, isOnScreen: screen !== undefined, hasScripts },
   })
+  for (const command of commands) start(command, { ...screen, ...env })
+  const send = await ready(openSession)
   let current = ''
   return {
     async openWindow() {
@@ -157,6 +171,12 @@ function createWindow(send: Send) {
       await send(action, { id, ...parameters })
     })
 
+  const click = (css: string) => act(css, 'ElementClick')
+  const type = async (css: string, text: string) => {
+    await act(css, 'ElementClear')
+    await act(css, 'ElementSendKeys', { text })
+  }
+
   /** Waits until the displayed ones of these elements have these texts. */
   const shows = (css: string, ...expected: (string | RegExp)[]) =>
     eventually(async () => {
@@ -178,11 +198,16 @@ function createWindow(send: Send) {
     forgetCookies: () => send('DeleteAllCookies'),
     url: () => send('GetCurrentURL'),
     evaluate,
-    click: (css: string) => act(css, 'ElementClick'),
-    async type(css: string, text: string) {
-      await act(css, 'ElementClear')
-      await act(css, 'ElementSendKeys', { text })
+    click,
+    type,
+    /** On a login page that shows the form. */
+    async logIn(email: string, password = PASSWORD) {
+      await type('#email', email)
+      await type('#password', password)
+      await click('#log-in:enabled')
     },
+    /** As if the end of a wait had come. */
+    skipWait: () => evaluate('(now => { window.Date.now = () => now() + 900_000 })(Date.now)'),
     shows,
     hides: (css: string) => shows(css),
   }

@@ -26,7 +26,21 @@ export function recipe(heading: string, language: string, n = 0, document = DOCU
   return code
 }
 
-export type RecipeFolder = Awaited<ReturnType<typeof makeRecipeFolder>>
+/** A server with sessions of its own, by these functions of sessions.js; `answers` are its other branches. */
+export const serverWithSessions = (names: string, answers: string) => `
+  import { readFileSync } from 'node:fs'
+  import { createServer } from 'node:https'
+  import { userOf, ${names} } from './sessions.js'
+
+  const { CERT_FILE, KEY_FILE, PORT } = process.env
+  const tls = { cert: readFileSync(CERT_FILE), key: readFileSync(KEY_FILE) }
+  createServer(tls, async (request, response) => {
+    const send = (type, body) => response.setHeader('Content-Type', type).end(body)
+    const user = userOf(request)
+    ${answers}
+    else if (user) send('text/html', '<p>Hello ' + user.name)
+    else response.writeHead(302, { Location: '/log-in' }).end()
+  }).listen(PORT, 'localhost', () => console.log('https://localhost:' + PORT))`
 
 /** With the client, the verifier and these packages. Each printed address is replaced by the real one. */
 export async function makeRecipeFolder(

@@ -7,8 +7,6 @@ import { type Answer, PASSWORD, type TestService } from './service.ts'
 /** What a browser sends with a page that its user opens. */
 export const NAVIGATION = { 'Sec-Fetch-Mode': 'navigate', 'Sec-Fetch-Dest': 'document' }
 
-export type Visitor = ReturnType<typeof createVisitor>
-
 /** `from`: a loopback address, which identifies the client. */
 export function createVisitor(service: Pick<TestService, 'call'>, from = '127.0.0.1') {
   const cookies = new Map<string, string>()

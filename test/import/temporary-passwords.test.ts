@@ -94,12 +94,3 @@ test('temporary passwords are not written to a file of others, or beside other c
   assert.equal(await readFile(cli.pathOf('v.csv.passwords'), 'utf8'), 'shopping list\n')
   assert.deepEqual(await cli.users(), [])
 })
-
-test('--valid is for temporary passwords, and has limits', async () => {
-  const cli = await setUpImports()
-  const alone = await cli.importFile('u.csv', rowsOf(4), '--valid', '2h')
-  assert.match(alone.said.join(), /--valid is for temporary passwords: add --without-passwords/)
-  const long = await cli.importFile('u.csv', rowsOf(4), ...TEMPORARY, '--valid', '31d')
-  assert.match(long.said.join(), /--valid takes 1h to 30d/)
-  assert.deepEqual(await cli.users(), [])
-})

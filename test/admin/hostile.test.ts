@@ -168,7 +168,6 @@ for (const engine of ENGINES_BY_RUN) {
     })
 
     test('wrong queries get 400', async () => {
-      const ENCODINGS = ['%FF', '%C0%AF', '%ED%A0%80', '%', '%zz']
       const QUERIES: Record<string, string[]> = {
         [`GET /users/${EMAIL}/sessions`]: [
           ...['limit=0', 'limit=101', 'limit=-1', 'limit=1e1', 'limit=', 'limit=1&limit=2'],
@@ -182,12 +181,8 @@ for (const engine of ENGINES_BY_RUN) {
         ],
         'GET /users': [
           ...['limit=0', 'state=new', 'state=', 'role=%00', 'search=', 'search=%00', 'after=%00'],
-          ...[
-            ...ENCODINGS.map(text => `search=${text}`),
-            'role=%FF',
-            'client=127.0.0.1',
-            'email=a',
-          ],
+          ...['%FF', '%C0%AF', '%ED%A0%80', '%', '%zz'].map(text => `search=${text}`),
+          ...['role=%FF', 'client=127.0.0.1', 'email=a'],
           ...[`search=${'x'.repeat(255)}`, `after=${'x'.repeat(255)}`],
         ],
         [`GET /users/${EMAIL}`]: [
@@ -207,18 +202,9 @@ for (const engine of ENGINES_BY_RUN) {
     })
 
     test('unusual paths get 400, 404 or 405', async () => {
-      for (const path of [
-        ...[
-          '/users//',
-          '/users/%',
-          '/users/%zz',
-          '/users/%2e%2e/audit',
-          '/users/a/b/c',
-          '/users/..',
-        ],
-        ...['/users/%00/lock', `/users/${'%E8%AA%9E'.repeat(400)}`],
-        ...['/sessions/x', '/devices/%00', '/devices/__proto__'],
-      ]) {
+      const PATHS = `/users// /users/% /users/%zz /users/%2e%2e/audit /users/a/b/c /users/..
+        /users/%00/lock /sessions/x /devices/%00 /devices/__proto__`
+      for (const path of [...PATHS.split(/\s+/), `/users/${'%E8%AA%9E'.repeat(400)}`]) {
         const { status } = await send('DELETE', path)
         assert.ok([400, 404, 405].includes(status), `${path}: ${status}`)
       }

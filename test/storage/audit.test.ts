@@ -168,24 +168,19 @@ for (const engine of ENGINES) {
       assert.equal((await store.users.findById(otherId))?.email, email)
     })
 
-    test('a user that is added again has a history of its own, also with the same id', async () => {
+    test('a user that is added again, even with the same id, has a history of its own', async () => {
       const email = newEmail()
       const id = await insertTestUser(store, email, start)
       await store.users.delete(id, change)
       assert.deepEqual(await eventsOf(email), [])
-      for (const nextId of [randomUUID(), id]) {
-        const unsaid = { role: null, isActive: null, createdAt: null, lockedUntil: null }
-        const user = { id: nextId, isIdGiven: true, email, passwordHash: 'h', name: 'N', ...unsaid }
-        const options = { mayUpdate: false, isDryRun: false }
-        assert.deepEqual(await store.imports.run([user], options, change), ['added'])
-        const expected = [['user.imported', nextId]]
-        const shown = (events: { action: string; targetId: string | null }[]) =>
-          events.map(({ action, targetId }) => [action, targetId])
-        assert.deepEqual(shown(await eventsOf(email)), expected)
-        const page = { beforeId: null, limit: 10 }
-        const own = await store.audit.listOfUser({ id: nextId, email }, page)
-        assert.deepEqual(shown(own), expected)
-        await store.users.delete(nextId, change)
+      const unsaid = { role: null, isActive: null, createdAt: null, lockedUntil: null }
+      const user = { id, isIdGiven: true, email, passwordHash: 'h', name: 'N', ...unsaid }
+      const options = { mayUpdate: false, isDryRun: false }
+      assert.deepEqual(await store.imports.run([user], options, change), ['added'])
+      const own = await store.audit.listOfUser({ id, email }, { beforeId: null, limit: 10 })
+      for (const events of [await eventsOf(email), own]) {
+        const shown = events.map(({ action, targetId }) => [action, targetId])
+        assert.deepEqual(shown, [['user.imported', id]])
       }
     })
 

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { createServer as createHttpServer } from 'node:http'
 import { createServer, type Server } from 'node:net'
-import { test } from 'node:test'
+import { after, test } from 'node:test'
 import { createServer as createTlsServer } from 'node:tls'
 import type { Finding } from '../../src/system/finding.ts'
 import { makeCertificate, writeCertificate } from '../support/certificates.ts'
@@ -99,56 +99,44 @@ test('a proxy that sends plain HTTP to a port that speaks TLS is warned of', asy
   )
 })
 
-test('an older certificate that has expired is a problem', async t => {
-  const { cert, key } = await makeCertificate({ fromDays: -9, toDays: -1 })
-  const server = createTlsServer({ cert, key })
-  t.after(() => server.close())
-  assert.match(
-    await runningWith({ PORT: await listenAnywhere(server) }),
-    /^problem: the running service still serves an older certificate, which has expired: send/,
-  )
-})
-
-test('a program without TLS is warned of, and a silent one within 2 seconds', async t => {
-  const chatty = createServer(socket => socket.on('error', () => {}).end('hello'))
-  const silent = createServer(() => {})
-  t.after(() => {
-    for (const server of [chatty, silent]) server.close()
-  })
-  const chattyPort = await listenAnywhere(chatty)
-  assert.match(await runningWith({ PORT: chattyPort }), /^warning: no TLS on .*another program\?$/)
-  const silentPort = await listenAnywhere(silent)
-  assert.match(
-    await runningWith({ PORT: silentPort }, true),
-    /^warning: no TLS .*within 2 s\): is it/,
-  )
-})
-
-test('another program on OPS_PORT, or behind a proxy on PORT, is warned of', async t => {
-  const other = createHttpServer((_, response) => response.end('hello'))
-  t.after(() => other.close())
-  const port = await listenAnywhere(other)
-  const proxied = { TLS_CERT_FILE: '', TLS_KEY_FILE: '', TRUST_PROXY: '192.0.2.1' }
-  assert.match(
-    await runningWith({ ...proxied, OPS_PORT: port }),
-    /^warning: no health endpoints on 127\.0\.0\.1, port \d+: has another program OPS_PORT\?$/,
-  )
-  const OPS_PORT = String(await freePort())
-  assert.match(
-    await runningWith({ ...proxied, PORT: port, OPS_PORT }),
-    /^warning: 127\.0\.0\.1, port \d+ is in use, but .*: is it another program\?$/,
-  )
-})
-
-test('behind a proxy, or without a fixed port, the check is left out', async () => {
-  const proxied = { TLS_CERT_FILE: '', TLS_KEY_FILE: '', TRUST_PROXY: '192.0.2.1' }
-  assert.equal(await runningWith(proxied), 'nothing')
-  assert.equal(await runningWith({ PORT: '0' }), 'nothing')
-})
-
-async function listenAnywhere(server: Server): Promise<string> {
+/** The port on which it listens until the calling test has ended. */
+async function portOf(server: Server): Promise<string> {
+  after(() => server.close())
   await once(server.listen(0, '127.0.0.1'), 'listening')
   const address = server.address()
   assert.ok(address !== null && typeof address === 'object')
   return String(address.port)
 }
+
+test('an older certificate that has expired is a problem', async () => {
+  const PORT = await portOf(createTlsServer(await makeCertificate({ fromDays: -9, toDays: -1 })))
+  assert.match(
+    await runningWith({ PORT }),
+    /^problem: the running service still serves an older certificate, which has expired: send/,
+  )
+})
+
+const BEHIND_PROXY = { TLS_CERT_FILE: '', TLS_KEY_FILE: '', TRUST_PROXY: '192.0.2.1' }
+
+test('another program is warned of: without TLS, silent for 2 seconds, on OPS_PORT, or behind a proxy', async () => {
+  const chatty = createServer(socket => socket.on('error', () => {}).end('hello'))
+  const PORT = await portOf(chatty)
+  assert.match(await runningWith({ PORT }), /^warning: no TLS on .*another program\?$/)
+  const silent = { PORT: await portOf(createServer(() => {})) }
+  assert.match(await runningWith(silent, true), /^warning: no TLS .*within 2 s\): is it/)
+  const port = await portOf(createHttpServer((_, response) => response.end('hello')))
+  assert.match(
+    await runningWith({ ...BEHIND_PROXY, OPS_PORT: port }),
+    /^warning: no health endpoints on 127\.0\.0\.1, port \d+: has another program OPS_PORT\?$/,
+  )
+  const OPS_PORT = String(await freePort())
+  assert.match(
+    await runningWith({ ...BEHIND_PROXY, PORT: port, OPS_PORT }),
+    /^warning: 127\.0\.0\.1, port \d+ is in use, but .*: is it another program\?$/,
+  )
+})
+
+test('behind a proxy, or without a fixed port, the check is left out', async () => {
+  assert.equal(await runningWith(BEHIND_PROXY), 'nothing')
+  assert.equal(await runningWith({ PORT: '0' }), 'nothing')
+})

@@ -8,10 +8,10 @@ import { join } from 'node:path'
 import { describe, test } from 'node:test'
 import { TLSSocket } from 'node:tls'
 import bcrypt from 'bcrypt'
-import type { Finding } from '../../src/system/finding.ts'
 import { makeCertificate, writeCertificate } from '../support/certificates.ts'
 import { setUpCli } from '../support/cli.ts'
-import { setUpDoctor } from './doctor.ts'
+import { ENGINES_BY_RUN } from '../support/engines.ts'
+import { detailOf, setUpDoctor } from './doctor.ts'
 
 const { cli, production, examine } = await setUpDoctor()
 const { database } = cli
@@ -173,14 +173,10 @@ describe('the database is checked', () => {
     await other.database.rows(`create role ${role} superuser login connection limit 5`)
     const { DATABASE_URL = '' } = other.env
     const asRole = DATABASE_URL.replace(/\/\/[^@]*@/, `//${role}@`)
-    const poolOf = async (env: Record<string, string>) => {
-      const { stdout } = await other.run(['doctor', '--json'], '', env)
-      const findings: Finding[] = JSON.parse(stdout)
-      return findings.find(({ check }) => check === 'database pool')?.detail
-    }
+    const poolOf = (env: Record<string, string>) => detailOf('database pool', other, env)
     assert.match(
       (await poolOf({ DATABASE_URL: asRole })) ?? '',
-      /^DATABASE_POOL_SIZE is 10, but PostgreSQL allows this role 5 connections: lower it/,
+      /^warning: DATABASE_POOL_SIZE is 10, but PostgreSQL allows this role 5 connections: lower it/,
     )
     assert.equal(await poolOf({ DATABASE_URL: asRole, DATABASE_POOL_SIZE: '5' }), undefined)
     assert.equal(await poolOf({ DATABASE_POOL_SIZE: '200' }), undefined)
@@ -212,10 +208,8 @@ test('the doctor does not create the data folder, and finds what is no folder', 
     [join(cli.folder, 'not', 'there'), 0, /\/not\/there, made at the first start$/],
     ['/dev/null', 1, /cannot be made: \/dev\/null is not a folder\. Set DATA_DIR/],
   ] as const) {
-    const { code: ended, findings } = await examine({ DATA_DIR })
-    assert.equal(ended, code)
-    const { detail } = findings.find(({ check }) => check === 'data folder') ?? {}
-    assert.match(detail ?? '', expected)
+    assert.equal((await examine({ DATA_DIR })).code, code)
+    assert.match((await detailOf('data folder', cli, { DATA_DIR })) ?? '', expected)
   }
   assert.ok(!(await readdir(cli.folder)).includes('not'))
 })
@@ -241,3 +235,31 @@ describe('no admin token, or one with an end that is near, past or too far, is a
     })
   }
 })
+
+for (const engine of ENGINES_BY_RUN) {
+  test(`emails that no login can match, because they are not in canonical form, are counted, and three of them are shown, on ${engine}`, async () => {
+    const other = await setUpCli(engine)
+    const insert = (emails: string) =>
+      other.database.rows(
+        `insert into users (email, name, password_hash) select email, 'A', '' from (${emails}) as added`,
+      )
+    const emailsFound = async () => (await detailOf('emails', other)) ?? ''
+    await insert(`select 'ann@example.org' as email union select 'Änn@example.org'`)
+    assert.equal(await emailsFound(), 'ok: 2 stored, each in the form that a login looks up')
+    await insert(`select 'Bob@example.org' as email`)
+    assert.match(
+      await emailsFound(),
+      /^warning: 1 of 3 can never log in, .*: "Bob@example\.org"; correct them in the database$/,
+    )
+    // More than the doctor reads in one batch.
+    const control = engine === 'sqlite' ? 'char(7, 27)' : 'chr(7) || chr(27)'
+    await insert(
+      `with recursive numbers (n) as (select 1 union all select n + 1 from numbers where n < 12000)
+       select ' ' || n || '@example.org' || ${control} as email from numbers`,
+    )
+    const found = await emailsFound()
+    assert.match(found, /^warning: 12001 of 12003 can never log in, .* and others; correct them/)
+    assert.equal(found.split('@example.org').length - 1, 3)
+    assert.doesNotMatch(found, /\p{Cc}/u)
+  })
+}

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import type { Finding } from '../../src/system/finding.ts'
 import { writeCertificate } from '../support/certificates.ts'
+import type { Cli } from '../support/cli.ts'
 import { setUpEmptyCli } from '../support/transcripts.ts'
 
 export async function setUpDoctor() {
@@ -19,10 +20,18 @@ export async function setUpDoctor() {
   }
   assert.equal((await cli.run(['keys', 'rotate'], '', production)).code, 0)
 
-  async function examine(env: Record<string, string>) {
-    const { code, stdout, stderr } = await cli.run(['doctor', '--json'], '', env)
-    const findings: Finding[] = JSON.parse(stdout)
-    return { code, stderr, findings }
-  }
-  return { cli, production, examine }
+  return { cli, production, examine: (env: Record<string, string>) => examine(cli, env) }
+}
+
+export async function examine({ run }: Cli, env: Record<string, string> = {}) {
+  const { code, stdout, stderr } = await run(['doctor', '--json'], '', env)
+  const findings: Finding[] = JSON.parse(stdout)
+  return { code, stderr, findings }
+}
+
+/** What it says of this, as "state: detail"; undefined if nothing. */
+export async function detailOf(check: string, ...of: Parameters<typeof examine>) {
+  const { findings } = await examine(...of)
+  const found = findings.find(finding => finding.check === check)
+  return found && `${found.state}: ${found.detail}`
 }

@@ -1,7 +1,7 @@
 // The recipes of docs/migrating.md: exports of other systems go in as they come, and their users log in. The samples in
 // exports/ have the columns that each system documents (src/admin/import/formats.ts names the pages).
 import assert from 'node:assert/strict'
-import { hash } from 'node:crypto'
+import { hash, randomUUID } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -266,11 +266,6 @@ c@D,HASH,t,2024-01-01 00:00:00,2019-03-02\nd@D,HASH,1,,0000-00-00 00:00:00\n`,
     said: /\nThese columns are not taken: plan\.\nThese columns are not taken: team\.\n/,
     users: [{ name: 'A' }, { name: 'B' }],
   },
-  'an unknown column of the first row of NDJSON ends the import': {
-    content: `{"email":"a@D","name":"A","passwordHash":"HASH","plan":1}\n`,
-    code: 1,
-    said: /^The columns do not fit: "plan" is not a field of a user/,
-  },
   'without passwords, only a malformed bcrypt hash is rejected': {
     content: `${OWN}\na@D,A,!\nb@D,B,\nc@D,C,{noop}x\nd@D,D,$2b$31$x\ne@D,E,${'0'.repeat(32)}
 f@D,F,$2b$15$${'.'.repeat(53)}\n`,
@@ -311,22 +306,26 @@ a@D,A,HASH,TRUE,NULL,2019-03-02 10:11:12\nb@D,B,HASH,False,"NULL",\\N\n`,
     said: /1 row rejected: createdAt takes a time .* \(line 2\)/,
     users: [{ created_at: '2019-03-02T10:11:12.123Z' }],
   },
-  'the first row of a file without a heading is not printed': {
-    content: `a@D,correct horse,HASH\n`,
-    code: 1,
-    said: /^The first line of \S+ has values, not the names of columns: [^@$]*$/,
-  },
   'a long field is rejected': {
     content: `${OWN}\na@D,${'A'.repeat(2_000_000)},HASH\nb@D,B,HASH\n`,
     code: 1,
     said: /1 row rejected: name has 2000000 characters \(line 2\)/,
     users: [{ name: 'B' }],
   },
-  ...Object.fromEntries(
-    ['--map=login=mail', '--map=absent=email', '--delimiter=||'].map(option => [
-      ...[option, { content: `${OWN},login\n`, options: [option], code: 2 }],
-    ]),
-  ),
+  'rejected rows are counted by reason, with the first three lines': {
+    content: '{}\n'.repeat(2_500),
+    code: 1,
+    said: /^2500 rows rejected: email is missing \(lines 1, 2, 3 …\)\.$/m,
+  },
+  'an id occurs once': {
+    content: ['a', 'b']
+      .map(name => ({ id: randomUUID(), email: `${name}@D`, name, passwordHash: 'HASH' }))
+      .map((user, _, [first]) => JSON.stringify({ ...user, id: first?.id }))
+      .join('\n'),
+    code: 1,
+    said: /^1 row rejected: its id is also in an earlier line \(line 2\)\.$/m,
+    users: [{ name: 'a' }],
+  },
 }
 
 describe('a file of another system', () => {
@@ -390,15 +389,37 @@ test('rejected users of a JSON document can be imported as they are kept', async
   )
 })
 
-test('a dry run says what an import says, also of ids that occur twice', async () => {
-  const row = { id: '5f0c6a52-8d3c-4d3e-9a51-6d2f7a4d1b99', name: 'D', passwordHash: `$2b$${HASH}` }
-  const rows = ['a', 'b'].map(name => JSON.stringify({ ...row, email: `${name}@d.example.com` }))
-  const run = async (...options: string[]) => {
-    const { stdout, stderr } = await importText('d.ndjson', rows.join('\n'), '--json', ...options)
-    return [stdout, stderr.split('\n').slice(0, 2)]
+test('a file is refused as a whole, and the reason is said', async () => {
+  const ROW = `a@D,A,$2b$${HASH}\n`
+  const PLAIN = { email: 'a@D', name: 'A', password: PASSWORD }
+  const plain = `email,name,password\n${Object.values(PLAIN).join()}\n`
+  const inPlainText = /^The file has passwords in plain text: add --hash-passwords/
+  const cases: [content: string, code: number, said: RegExp, ...options: string[]][] = [
+    ['', 1, /^met\.csv is empty\./],
+    [OWN.replaceAll(',', ';'), 1, /^met\.csv has no users\./],
+    [`${OWN},name\n`, 1, /A column occurs twice/],
+    ['email,name\n', 1, /Missing: passwordHash\./],
+    ['{"plan":1}\n', 1, /^The columns do not fit: "plan" is not a field of a user/],
+    // Its values are not printed.
+    [
+      ...(['a@D,correct horse,x\n', 1] as const),
+      /^The first line of \S+ has values, not the names of columns: [^@$]*$/,
+    ],
+    [plain, 2, inPlainText],
+    [JSON.stringify(PLAIN), 2, inPlainText],
+    [`${OWN}\n${ROW}`, 2, /^The file has hashes of passwords: leave out/, '--hash-passwords'],
+    [`${OWN},x\n`, 2, /^--map takes COLUMN=FIELD, with one of/, '--map=x=mail'],
+    [`${OWN}\n`, 2, /^--map absent=…: there is no such column/, '--map=absent=email'],
+    [`${OWN}\n`, 2, /^--delimiter takes one character/, '--delimiter=||'],
+    [`${OWN}\n`, 2, /^Option '--from/, '--from=xml'],
+    [`${OWN}\n`, 2, /^--valid is for temporary passwords: add --without-pass/, '--valid=2h'],
+    ['email\na@D\n', 2, /^--valid takes 1h to 30d/, '--without-passwords=temporary', '--valid=31d'],
+  ]
+  for (const [content, code, said, ...options] of cases) {
+    const filled = content.replace('@D', '@refused.example.com')
+    const ended = await importText('met.csv', filled, ...options)
+    assert.equal(ended.code, code, `${content} ${options}`)
+    assert.match(ended.stderr, said)
   }
-  const trial = await run('--dry-run')
-  assert.deepEqual(await usersAt('d.example.com'), [])
-  assert.deepEqual(await run(), trial)
-  assert.match(String(trial[1]), /its id is also in an earlier line \(line 2\)/)
+  assert.deepEqual(await usersAt('refused.example.com'), [])
 })

@@ -2,24 +2,17 @@
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { readdir, writeFile } from 'node:fs/promises'
+import { writeFile } from 'node:fs/promises'
 import { text } from 'node:stream/consumers'
 import { test } from 'node:test'
 import bcrypt from 'bcrypt'
 import { ENGINES } from '../support/engines.ts'
 import { NO_FSYNC, startPostgres } from '../support/postgres-server.ts'
 import { IS_FULL } from '../support/proof.ts'
-import {
-  counts,
-  csvOf,
-  PASSWORD,
-  passwordsIn,
-  rowsOf,
-  setUpImports,
-  TEMPORARY,
-} from './import-cli.ts'
+import { counts, csvOf, passwordsIn, rowsOf, setUpImports, TEMPORARY } from './import-cli.ts'
 
-const SIGNALS = ['SIGKILL', 'SIGINT'] as const
+/** SQLite waits for nothing, so there an interruption is harder to notice. */
+const SIGNALS = ['SIGINT', 'SIGKILL'] as const
 
 for (const [i, engine] of ENGINES.entries()) {
   for (const signal of IS_FULL ? SIGNALS : SIGNALS.slice(i, i + 1)) {
@@ -29,10 +22,18 @@ for (const [i, engine] of ENGINES.entries()) {
       const all = rowsOf(many)
       const emails = all.match(/\S+@[^,]+/g) ?? []
       const child = cli.spawnImport('-', ...TEMPORARY)
-      child.stdin.end(all)
-      await cli.hasStored(child)
+      // The next run would not start beside rejected rows: an interrupted one does not write them.
+      child.stdin.end(`${all},no email\n`)
+      const { said } = await cli.hasStored(child)
       child.kill(signal)
-      await once(child, 'close')
+      const [code] = await once(child, 'close')
+      if (signal === 'SIGINT') {
+        assert.equal(code, 1)
+        assert.match(
+          said(),
+          /Users that were stored stay; run the command again to continue\.\nInterrupted\.\n$/,
+        )
+      }
       const stored = (await cli.users()).length
       const first = await passwordsIn(cli.pathOf('stdin.passwords'))
       assert.ok(stored > 0 && stored < many && first.length === many)
@@ -80,30 +81,6 @@ test('a database that goes away ends an import of 30,000 users, and the next run
   assert.ok(stored < rows)
   const ended = await cli.run(['users', 'import', 'u.csv', '--json'])
   assert.deepEqual(JSON.parse(ended.stdout), counts(rows - stored, 0, stored, 0))
-})
-
-test('SIGINT ends an import; what was stored stays', async () => {
-  const cli = await setUpImports()
-  // So many that it is interrupted while it hashes.
-  const rows = Array.from({ length: 2_000 }, (_, i) => {
-    const user = { email: `e${i}@example.org`, name: 'Ann', password: PASSWORD }
-    return `${JSON.stringify(user)}\n`
-  })
-  const child = cli.spawnImport('-', '--hash-passwords')
-  child.stdin.end(`${rows.join('')}{}\n`)
-  const { said } = await cli.hasStored(child)
-  child.kill('SIGINT')
-  const [code] = await once(child, 'close')
-  assert.equal(code, 1)
-  assert.match(
-    said(),
-    /Users that were stored stay; run the command again to continue\.\nInterrupted\.\n$/,
-  )
-  assert.equal(await cli.events(), (await cli.users()).length)
-  assert.deepEqual(
-    (await readdir(cli.folder)).filter(name => name.includes('rejected')),
-    [],
-  )
 })
 
 test('a named pipe can be imported', async () => {

@@ -1,20 +1,42 @@
-// users import and export, as an administrator uses them: formats, rejected rows, interruptions.
+// users import and export, as an administrator uses them: rejected rows, passwords and files.
 import assert from 'node:assert/strict'
-import { type StdioOptions, spawn } from 'node:child_process'
-import { once } from 'node:events'
-import { mkdir, open, readdir, readFile, stat, writeFile } from 'node:fs/promises'
-import { text } from 'node:stream/consumers'
+import { chmod, mkdir, open, readdir, readFile, stat, writeFile } from 'node:fs/promises'
 import { describe, test } from 'node:test'
 import bcrypt from 'bcrypt'
 import type { AuditEvent } from '../../src/domain/audit.ts'
 import { describeDatabase } from '../../src/storage/open-store.ts'
-import { MAIN } from '../support/cli.ts'
+import { createCli, runInto } from '../support/cli.ts'
 import { ENGINES_BY_RUN } from '../support/engines.ts'
+import { own } from '../support/own.ts'
+import { startTestService } from '../support/service.ts'
 import { setUpEmptyCli } from '../support/transcripts.ts'
-import { counts, csvOf, HASH, HEADING, PASSWORD, setUpImports } from './import-cli.ts'
+import {
+  counts,
+  csvOf,
+  HASH,
+  HEADING,
+  PASSWORD,
+  passwordsIn,
+  rowsOf,
+  setUpImports,
+  TEMPORARY,
+} from './import-cli.ts'
 
 const ANN = { email: 'a@example.org', name: 'Ann', passwordHash: HASH }
 const ndjsonOf = (...rows: object[]) => rows.map(row => JSON.stringify(row)).join('\n')
+
+const DJANGO = 'pbkdf2_sha256$600000$abc$c2FsdA=='
+const FIREBASE = `${'aB3/'.repeat(21)}xy==`
+const HOUR_MS = 3_600_000
+const NEW_PASSWORD = 'seven green boats at noon'
+
+/** Two hashed with another algorithm, one with bcrypt, one with none; not in the order of their emails. */
+const MIXED = `email,name,passwordHash
+zoe@example.org,Zoe,${DJANGO}
+bob@example.org,Bob,${HASH}
+kim@example.org,Kim,${FIREBASE}
+ann@example.org,Ann,
+`
 
 type Problem = [line: number, problem: string]
 type Line = readonly [text: string | Buffer, problem: string | null]
@@ -69,7 +91,7 @@ for (const engine of ENGINES_BY_RUN) {
       })
     }
 
-    test('an unchanged password changes nothing, whatever the prefix of its stored hash', async () => {
+    test('only passwords of new and changed users are hashed, whatever the prefix of the stored hash', async () => {
       const cli = await setUpImports(engine)
       const hashes = ['$2a', '$2b', '$2y'].map(prefix => HASH.replace('$2b', prefix))
       const stored = hashes.map((hash, i) => `u${i}@example.org,U${i},user,${hash}\n`)
@@ -81,15 +103,24 @@ for (const engine of ENGINES_BY_RUN) {
       const before = { users: await cli.users(), events: await cli.events() }
       const rows = [0, 1, 2].map(i => `u${i}@example.org,U${i},${PASSWORD}\n`)
       const file = ['email,name,password\n', ...rows].join('')
-      const options = ['--update', '--hash-passwords']
-      for (const more of [['--dry-run'], []]) {
-        const again = await cli.importFile('p.csv', file, ...options, ...more)
-        assert.deepEqual(again.counts, counts(0, 0, 3, 0))
-      }
+      const changed = file.replaceAll('horse', 'house')
+      const importPasswords = async (content: string, ...options: string[]) =>
+        (await cli.importFile('p.csv', content, '--hash-passwords', ...options)).counts
+      const unchanged = counts(0, 0, 3, 0)
+      assert.deepEqual(await importPasswords(file, '--update', '--dry-run'), unchanged)
+      assert.deepEqual(await importPasswords(file, '--update'), unchanged)
+      assert.deepEqual(await importPasswords(changed), unchanged)
+      const updated = counts(0, 3, 0, 0)
+      assert.deepEqual(await importPasswords(changed, '--update', '--dry-run'), updated)
       assert.deepEqual({ users: await cli.users(), events: await cli.events() }, before)
       assert.equal((await cli.database.rows('select id from devices')).length, 3)
-      const changed = await cli.importFile('p.csv', file.replaceAll('horse', 'house'), ...options)
-      assert.deepEqual(changed.counts, counts(0, 3, 0, 0))
+      assert.deepEqual(await importPasswords(changed, '--update'), updated)
+      await importPasswords('email,name,password\nu3@example.org,U3,correct house\n')
+      const users = await cli.users()
+      assert.equal(users.length, 4)
+      for (const { password_hash } of users) {
+        assert.ok(await bcrypt.compare('correct house', String(password_hash)))
+      }
     })
 
     test('weak passwords are rejected unless they are allowed, and then recorded; short ones always are', async () => {
@@ -99,7 +130,10 @@ for (const engine of ENGINES_BY_RUN) {
       const file = `email,name,password\na@example.org,Ann,${PASSWORD}\n${weak}`
       const rejected = await cli.importFile('p.csv', file, '--hash-passwords', '--dry-run')
       assert.deepEqual(rejected.counts, counts(1, 0, 0, 3))
-      assert.match(rejected.said.join('\n'), /common.*\(line 3\)\.\n.*email or name.*\(line 4\)/)
+      assert.match(
+        rejected.said.join('\n'),
+        /common.*\(line 3\)\.\n.*email or name.*\(line 4\)\.\n.* it has fewer than 8 .* \(line 5\)/,
+      )
       const overruled = ['--hash-passwords', '--allow-weak']
       const imported = await cli.importFile('p.csv', file, ...overruled)
       assert.deepEqual(imported.counts, counts(3, 0, 0, 1))
@@ -118,6 +152,62 @@ for (const engine of ENGINES_BY_RUN) {
           ['c@example.org', 'user.imported', true],
         ],
       )
+    })
+
+    test('temporary passwords are written in the order of the file, and users log in by setting a new one', async () => {
+      const service = await own(startTestService(engine))
+      const cli = await own(createCli(service.database))
+      const pathOf = (name: string) => `${cli.folder}/${name}`
+      const run = async (content: string, ...options: string[]) => {
+        await writeFile(pathOf('u.csv'), content)
+        const args = ['users', 'import', 'u.csv', '--json', ...TEMPORARY, ...options]
+        const { code, stdout, stderr } = await cli.run(args)
+        assert.equal(code, 0, stderr)
+        return { counted: JSON.parse(stdout), said: stderr }
+      }
+      const tried = await run(MIXED, '--dry-run')
+      assert.deepEqual(tried.counted, { ...counts(4, 0, 0, 0), temporary: 3 })
+      assert.match(tried.said, /3 users would get a temporary password, in u\.csv\.passwords\./)
+      await assert.rejects(stat(pathOf('u.csv.passwords')), { code: 'ENOENT' })
+
+      const startedMs = Date.now()
+      const done = await run(MIXED, '--valid', '2h')
+      assert.deepEqual(done.counted, tried.counted)
+      assert.match(done.said, /3 users got a temporary password, in u\.csv\.passwords: hand them/)
+      assert.equal((await stat(pathOf('u.csv.passwords'))).mode & 0o777, 0o600)
+      const given = await passwordsIn(pathOf('u.csv.passwords'))
+      assert.deepEqual(
+        given.map(({ email }) => email),
+        ['zoe@example.org', 'kim@example.org', 'ann@example.org'],
+      )
+      const { temporaryUntil } = (await service.store.users.findByEmail('zoe@example.org')) ?? {}
+      const validMs = Number(temporaryUntil?.getTime()) - 2 * HOUR_MS
+      assert.ok(validMs >= startedMs - 1_000 && validMs <= Date.now() + 1_000)
+      assert.equal((await service.store.users.findByEmail('bob@example.org'))?.temporaryUntil, null)
+
+      for (const { email, password } of given) {
+        assert.match(password, /^(\w{4}-){4}\w{4}$/)
+        const refused = await service.login(email, password)
+        assert.deepEqual(
+          [refused.status, refused.json.error.code],
+          [403, 'PASSWORD_CHANGE_REQUIRED'],
+        )
+        const changed = await service.call({
+          path: '/api/v1/auth/password',
+          body: { email, currentPassword: password, newPassword: NEW_PASSWORD },
+        })
+        assert.equal(changed.status, 200)
+        assert.equal((await service.login(email, NEW_PASSWORD)).status, 200)
+      }
+
+      // Users that exist keep their passwords.
+      const changed = `${MIXED.replace(',Zoe,', ',Zora,')}new@example.org,New,\n`
+      const again = await run(changed, '--update')
+      assert.deepEqual(again.counted, { ...counts(1, 1, 3, 0), temporary: 1 })
+      const both = await passwordsIn(pathOf('u.csv.passwords'))
+      assert.deepEqual(both.slice(0, -1), given)
+      assert.equal(both.at(-1)?.email, 'new@example.org')
+      assert.equal((await service.login('zoe@example.org', NEW_PASSWORD)).status, 200)
     })
   })
 }
@@ -192,9 +282,13 @@ test('malformed rows of NDJSON are reported too', async () => {
   const unknown = (field: string) =>
     `"${field}" is not a field of a user: add --map COLUMN=FIELD, or --ignore-unknown`
   const noTime = 'createdAt takes a time such as 2030-01-31T12:00 (UTC) or 2030-01-31T12:00+09:00'
+  await cli.importFile('u.ndjson', ndjsonOf(ANN))
+  const [ann] = await cli.users()
+  const otherId = 'its email and its id belong to different users, or the user has another id'
   const lines: [line: string, problem: string | null][] = [
     [JSON.stringify(ANN), null],
     ['', null],
+    [rowWith({ id: ann?.id }), otherId],
     ['{"email":', 'it is not valid JSON'],
     ['[]', 'it is not a JSON object'],
     ['null', 'it is not a JSON object'],
@@ -210,7 +304,7 @@ test('malformed rows of NDJSON are reported too', async () => {
   ]
   const ended = await cli.importFile('u.ndjson', lines.map(([line]) => line).join('\n'))
   const problems = problemsOf(lines, 1)
-  assert.deepEqual([ended.code, ended.counts], [1, counts(1, 0, 0, problems.length)])
+  assert.deepEqual([ended.code, ended.counts], [1, counts(0, 0, 1, problems.length)])
   assert.deepEqual(ended.said.toSorted(), summary(problems).toSorted())
   const rejected = await readFile(cli.pathOf('u.ndjson.rejected'), 'utf8')
   assert.deepEqual(
@@ -222,26 +316,6 @@ test('malformed rows of NDJSON are reported too', async () => {
       return `${text.slice(0, -1)},"reason":${JSON.stringify(problem)}}`
     }),
   )
-})
-
-test('rejected rows are counted by reason, with the first three lines', async () => {
-  const cli = await setUpImports()
-  const { said, counts: counted } = await cli.importFile('u.ndjson', '{}\n'.repeat(2_500))
-  assert.deepEqual(said, ['2500 rows rejected: email is missing (lines 1, 2, 3 …).'])
-  assert.equal(counted.rejected, 2_500)
-})
-
-test('an id of another user is rejected after the database was asked', async () => {
-  const cli = await setUpImports()
-  await cli.importFile('u.ndjson', ndjsonOf(ANN))
-  const [user] = await cli.users()
-  const taken = JSON.stringify({ ...ANN, email: 'b@example.org', id: user?.id })
-  const { code, said } = await cli.importFile('u.ndjson', `${ndjsonOf(ANN)}\n${taken}\n`)
-  assert.equal(code, 1)
-  const reason = 'its email and its id belong to different users, or the user has another id'
-  assert.deepEqual(said, summary([[2, reason]]))
-  const kept = await readFile(cli.pathOf('u.ndjson.rejected'), 'utf8')
-  assert.deepEqual(JSON.parse(kept), { ...JSON.parse(taken), reason })
 })
 
 test('an export to a file is readable by its owner only, replaces no file, and is what is printed otherwise', async () => {
@@ -274,19 +348,14 @@ test('an export to a file is readable by its owner only, replaces no file, and i
 test('an export with hashes into a file that others can read warns, and does not otherwise', async () => {
   const cli = await setUpImports()
   await cli.importFile('h.csv', csvOf(1))
-  const warned = async (mode: number | null, ...options: string[]) => {
-    const file = mode === null ? null : await open(cli.pathOf('out'), 'w', 0o600)
-    await file?.chmod(mode ?? 0)
-    const stdio: StdioOptions = ['ignore', file?.fd ?? 'pipe', 'pipe']
-    const args = [MAIN, 'users', 'export', ...options]
-    const child = spawn(process.execPath, args, { cwd: cli.folder, env: cli.env, stdio })
-    child.stdout?.resume()
-    assert.ok(child.stderr)
-    const [said, [code]] = await Promise.all([text(child.stderr), once(child, 'close')])
-    await file?.close()
+  const warned = async (mode: number, ...options: string[]) => {
+    const file = await open(cli.pathOf('out'), 'w', 0o600)
+    await file.chmod(mode)
+    const { code, stderr } = await runInto(cli, file.fd, ['users', 'export', ...options])
+    await file.close()
     assert.equal(code, 0)
-    if (file) assert.match(await readFile(cli.pathOf('out'), 'utf8'), /user0@example\.org/)
-    return said
+    assert.match(await readFile(cli.pathOf('out'), 'utf8'), /user0@example\.org/)
+    return stderr
   }
   const warning = /^Warning: other users of this machine can read this file.*--output/
   const none = /^\{.*"event":"admin\.users_exported"/
@@ -294,70 +363,27 @@ test('an export with hashes into a file that others can read warns, and does not
   assert.match(await warned(0o604, '--with-hashes', '--format', 'csv'), warning)
   assert.match(await warned(0o600, '--with-hashes'), none)
   assert.match(await warned(0o644), none)
-  assert.match(await warned(null, '--with-hashes'), none)
+  assert.match((await cli.run(['users', 'export', '--with-hashes'])).stderr, none)
 })
 
-test('passwords are hashed only if asked for, and existing users cost no hash', async () => {
-  const cli = await setUpImports()
-  const file = `email,name,password\na@example.org,Ann,${PASSWORD}\nb@example.org,Bob,short\n`
-  const refused = await cli.importFile('p.csv', file)
-  assert.equal(refused.code, 2)
-  assert.match(refused.said.join(), /^The file has passwords in plain text: add --hash-passwords/)
-  const ndjson = ndjsonOf({ email: 'a@example.org', name: 'Ann', password: PASSWORD })
-  assert.equal((await cli.importFile('p.ndjson', ndjson)).code, 2)
-  const hashes = await cli.importFile('h.csv', csvOf(1), '--hash-passwords')
-  assert.deepEqual(
-    [hashes.code, hashes.said],
-    [2, ['The file has hashes of passwords: leave out --hash-passwords.']],
-  )
-  assert.deepEqual(await cli.users(), [])
-
-  const hashed = async (content: string, ...options: string[]) =>
-    cli.importFile('p.csv', content, '--hash-passwords', ...options)
-  const { counts: counted, said } = await hashed(file)
-  assert.deepEqual(counted, counts(1, 0, 0, 1))
-  const short = 'This password cannot be used: it has fewer than 8 characters; choose a longer one'
-  assert.deepEqual(said, summary([[3, short]]))
-  const [user] = await cli.users()
-  assert.ok(await bcrypt.compare(PASSWORD, String(user?.password_hash)))
-  const other = file.replace(PASSWORD, 'another password')
-  assert.deepEqual((await hashed(file, '--update')).counts, counts(0, 0, 1, 1))
-  assert.deepEqual((await hashed(other, '--update', '--dry-run')).counts, counts(0, 1, 0, 1))
-  assert.deepEqual((await hashed(other)).counts, counts(0, 0, 1, 1))
-  assert.deepEqual(await cli.users(), [user])
-  assert.deepEqual((await hashed(other, '--update')).counts, counts(0, 1, 0, 1))
-  const [changed] = await cli.users()
-  assert.ok(await bcrypt.compare('another password', String(changed?.password_hash)))
-})
-
-test('an import is refused', async () => {
+test('files that cannot be read or written, and rejected rows of another input, end the import', async () => {
   const cli = await setUpImports()
   await mkdir(cli.pathOf('folder.csv'))
   await writeFile(cli.pathOf('stdin.rejected'), '')
-  const cases: [what: string, file: string, content: string | null, said: RegExp][] = [
-    ['without a file', 'missing.csv', null, /^missing\.csv cannot be read: ENOENT/],
-    ['of a folder', 'folder.csv', null, /^folder\.csv cannot be read: EISDIR/],
-    [
-      'with unknown columns',
-      'a.csv',
-      `${HEADING},admin,x\n`,
-      /^The columns .*: "admin", "x" are not /,
-    ],
-    ['with a heading alone', 'b.csv', HEADING.replaceAll(',', ';'), /^b\.csv has no users\./],
-    ['if it is empty', 'c.csv', '', /^c\.csv is empty\./],
-    ['with a column twice', 'd.csv', `${HEADING},role\n`, /A column occurs twice/],
-    ['with a missing column', 'e.csv', 'email,name\n', /Missing: passwordHash\./],
-    ['if rejected rows of standard input exist', '-', null, /^stdin\.rejected may have rows/],
-  ]
-  for (const [what, file, content, said] of cases) {
-    if (content !== null) await writeFile(cli.pathOf(file), content)
+  await mkdir(cli.pathOf('u.csv.rejected'))
+  await writeFile(cli.pathOf('u.csv'), `${HEADING}\n,,,\n`)
+  for (const [file, said] of [
+    ['missing.csv', /^missing\.csv cannot be read: ENOENT/],
+    ['folder.csv', /^folder\.csv cannot be read: EISDIR/],
+    ['-', /^stdin\.rejected may have rows/],
+    ['u.csv', /\nThe rejected rows cannot be written to u\.csv\.rejected: /],
+  ] as const) {
     const { code, stderr } = await cli.run(['users', 'import', file])
-    assert.equal(code, 1, what)
+    assert.equal(code, 1, file)
     assert.match(stderr, said)
   }
-  const { code, stderr } = await cli.run(['users', 'import', '-', '--from', 'xml'])
-  assert.equal(code, 2)
-  assert.match(stderr, /^Option '--from/)
+  const names = await readdir(cli.folder)
+  assert.ok(!names.some(name => name.endsWith('.tmp')))
   assert.deepEqual(await cli.users(), [])
 })
 
@@ -409,15 +435,16 @@ test("files are those of the caller's folder, and the actor is the user of sudo"
   )
 })
 
-test('rejected rows that cannot be written end the import', async () => {
+test('temporary passwords are not written to a file of others, or beside other content', async () => {
   const cli = await setUpImports()
-  await mkdir(cli.pathOf('u.ndjson.rejected'))
-  await writeFile(cli.pathOf('u.ndjson'), '{}\n')
-  const { code, stderr } = await cli.run(['users', 'import', 'u.ndjson'])
-  assert.equal(code, 1)
-  assert.match(stderr, /The rejected rows cannot be written to u\.ndjson\.rejected: /)
-  assert.deepEqual(
-    (await readdir(cli.folder)).filter(name => name.endsWith('.tmp')),
-    [],
-  )
+  await writeFile(cli.pathOf('u.csv.passwords'), 'email,password\r\n', { mode: 0o644 })
+  await chmod(cli.pathOf('u.csv.passwords'), 0o644)
+  const exposed = await cli.importFile('u.csv', rowsOf(4), ...TEMPORARY)
+  assert.deepEqual([exposed.code, exposed.counts], [1, null])
+  assert.match(exposed.said.join(), /u\.csv\.passwords is not yours, or not only yours to read/)
+  await writeFile(cli.pathOf('v.csv.passwords'), 'shopping list\n', { mode: 0o600 })
+  const other = await cli.importFile('v.csv', rowsOf(4), ...TEMPORARY)
+  assert.match(other.said.join(), /v\.csv\.passwords does not have temporary passwords/)
+  assert.equal(await readFile(cli.pathOf('v.csv.passwords'), 'utf8'), 'shopping list\n')
+  assert.deepEqual(await cli.users(), [])
 })

@@ -1,4 +1,5 @@
-// The record of what administrators change, the same on every engine.
+// The record of what administrators change: deleted users are forgotten in it, and old events are removed. The same on every
+// engine.
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { describe, test } from 'node:test'
@@ -8,6 +9,8 @@ import { ENGINES, openTestStore } from '../support/engines.ts'
 import { inParallel } from '../support/own.ts'
 import { byEmail, changeAt, insertTestUser, makeScopes, openFor } from './fixtures.ts'
 
+const DAY_MS = 24 * 3_600_000
+
 /** An event without its id. */
 const withoutId = ({ id: _, ...event }: AuditEvent) => event
 
@@ -16,32 +19,10 @@ for (const engine of ENGINES) {
     const { store, database } = await openTestStore(engine)
     const start = new Date('2030-01-01T00:00:00.000Z')
     const change = changeAt(start)
-    const newEmail = () => `${randomUUID()}@example.com`
-    const eventsOf = async (target: string, limit = 100) =>
-      (await store.audit.list(target, { since: null, beforeId: null, limit })).events
-    const failAs = async (scopes: ThrottleScope[], times: number) => {
-      for (let i = 0; i < times; i++) {
-        await store.attempts.reserve(scopes, '', start)
-        await store.attempts.fail(scopes, null, start)
-      }
-    }
+    const newEmail = (prefix = '') => `${prefix}${randomUUID()}@example.com`
+    const eventsOf = async (target: string | null) =>
+      (await store.audit.list(target, { since: null, beforeId: null, limit: 10_000 })).events
     const actionsOf = async (target: string) => (await eventsOf(target)).map(({ action }) => action)
-
-    test('an event says what changed, when, by which actor, and nothing secret', async () => {
-      const email = newEmail()
-      const id = await insertTestUser(store, email, start)
-      await byEmail(store).setPassword(email, 'a secret hash', change)
-      await byEmail(store).deactivate(email, change)
-      const events = await eventsOf(email)
-      const common = { at: start, by: change.by, target: email, targetId: id }
-      const facts = { before: { isActive: true }, after: { isActive: false } }
-      assert.deepEqual(events.map(withoutId), [
-        { ...common, action: 'user.deactivated', ...facts },
-        { ...common, action: 'password.set', before: null, after: null },
-        { ...common, action: 'user.added', before: null, after: { name: 'Name', role: 'user' } },
-      ])
-      assert.ok(!JSON.stringify(events).includes('hash'))
-    })
 
     test('events of what is no change of the database are recorded together', async () => {
       const [target, after] = [randomUUID(), { role: 'read', expiresAt: null }]
@@ -56,26 +37,6 @@ for (const engine of ENGINES) {
         { ...common, action: 'token.revoked', before: after, after: null },
         { ...common, action: 'token.added', before: null, after },
       ])
-    })
-
-    test('a change that changes nothing leaves no event', async () => {
-      const email = newEmail()
-      await insertTestUser(store, email, start)
-      const forEver = new Date('9999-12-31T23:59:59.999Z')
-      for (let i = 0; i < 3; i++) {
-        assert.equal(await byEmail(store).activate(email, change), true)
-        assert.equal(await byEmail(store).unlock(email, change), true)
-        assert.equal(await byEmail(store).lock(email, forEver, change), true)
-      }
-      for (let i = 0; i < 2; i++) await byEmail(store).deactivate(email, change)
-      assert.deepEqual(await actionsOf(email), [
-        ...['user.deactivated', 'user.locked', 'user.unlocked', 'user.locked', 'user.unlocked'],
-        ...['user.locked', 'user.added'],
-      ])
-      const unknown = newEmail()
-      assert.equal(await byEmail(store).unlock(unknown, change), false)
-      assert.equal(await byEmail(store).deactivate(unknown, change), false)
-      assert.deepEqual(await eventsOf(unknown), [])
     })
 
     test('a change reaches its user under a new email, and not another one that has got the old email', async () => {
@@ -112,6 +73,12 @@ for (const engine of ENGINES) {
       for (const hasUser of [false, true]) {
         const email = newEmail()
         const targetId = hasUser ? await insertTestUser(store, email, start) : null
+        const failAs = async (scopes: ThrottleScope[], times: number) => {
+          for (let i = 0; i < times; i++) {
+            await store.attempts.reserve(scopes, '', start)
+            await store.attempts.fail(scopes, null, start)
+          }
+        }
         const failAndBlock = async (blockedAt: Date) => {
           const scopes = makeScopes(email)
           await failAs(scopes, 5)
@@ -140,18 +107,6 @@ for (const engine of ENGINES) {
           })),
         )
       }
-    })
-
-    test('to clear the failures of a client is an event, too', async () => {
-      const [client, scopes] = [randomUUID(), makeScopes()]
-      await failAs(scopes, 2)
-      const keys = scopes.filter(({ name }) => name === 'client').map(({ key }) => key)
-      assert.equal(await store.throttle.clear(keys, client, change), true)
-      assert.equal(await store.throttle.clear(keys, client, change), false)
-      const [event, ...others] = await eventsOf(client)
-      const facts = [event?.action, event?.targetId, event?.before]
-      assert.deepEqual(facts, ['throttle.cleared', null, { failures: 2, blockedUntil: null }])
-      assert.deepEqual(others, [])
     })
 
     test('to end the lock of the throttle is an event, also without failures', async () => {
@@ -183,20 +138,6 @@ for (const engine of ENGINES) {
       }
     })
 
-    test('a change that fails leaves no event, and an event that fails prevents the change', async () => {
-      const email = newEmail()
-      const id = await insertTestUser(store, email, start)
-      const other = { id: randomUUID(), email, passwordHash: 'h', name: 'n', role: 'r' }
-      assert.equal(await store.users.insert(other, change), false)
-      const tooLong = { ...change, by: { ...change.by, host: 'h'.repeat(256) } }
-      await assert.rejects(byEmail(store).deactivate(email, tooLong))
-      await assert.rejects(byEmail(store).delete(email, tooLong))
-      await assert.rejects(byEmail(store).setPassword(email, 'another', tooLong))
-      assert.deepEqual(await actionsOf(email), ['user.added'])
-      const user = await store.users.findByEmail(email)
-      assert.ok(user?.isActive && user.passwordHash === 'a hash' && user.id === id)
-    })
-
     test('of parallel changes each is recorded once', async () => {
       const email = newEmail()
       await insertTestUser(store, email, start)
@@ -208,6 +149,107 @@ for (const engine of ENGINES) {
         if (i > 0) assert.notEqual(isActive, states[i - 1])
       }
       assert.equal((await store.users.findByEmail(email))?.isActive, states.at(-1))
+    })
+
+    test('other users keep their events, also one whose email contains the deleted one', async () => {
+      const email = newEmail()
+      const longer = `x${email}`
+      const id = await insertTestUser(store, email, start)
+      const otherId = await insertTestUser(store, longer, start)
+      // The email goes to another user, and has a history with both.
+      await store.users.set(id, { email: newEmail() }, change)
+      await store.users.set(otherId, { name: email }, change)
+      await store.users.set(otherId, { email }, change)
+      const others = async () =>
+        (await eventsOf(longer)).filter(({ targetId }) => targetId === otherId)
+      const before = await others()
+      await store.users.delete(id, change)
+      assert.deepEqual(await others(), before)
+      assert.equal((await store.users.findById(otherId))?.email, email)
+    })
+
+    test('a user that is added again, even with the same id, has a history of its own', async () => {
+      const email = newEmail()
+      const id = await insertTestUser(store, email, start)
+      await store.users.delete(id, change)
+      assert.deepEqual(await eventsOf(email), [])
+      const unsaid = { role: null, isActive: null, createdAt: null, lockedUntil: null }
+      const user = { id, isIdGiven: true, email, passwordHash: 'h', name: 'N', ...unsaid }
+      const options = { mayUpdate: false, isDryRun: false }
+      assert.deepEqual(await store.imports.run([user], options, change), ['added'])
+      const own = await store.audit.listOfUser({ id, email }, { beforeId: null, limit: 10 })
+      for (const events of [await eventsOf(email), own]) {
+        const shown = events.map(({ action, targetId }) => [action, targetId])
+        assert.deepEqual(shown, [['user.imported', id]])
+      }
+    })
+
+    test('whatever is done meanwhile, a deletion leaves nothing of the user', async () => {
+      for (let round = 0; round < 10; round++) {
+        const emails = [newEmail('race-'), newEmail('race-'), newEmail('race-')]
+        const [email = '', second = '', third = ''] = emails
+        const id = await insertTestUser(store, email, start)
+        await openFor(store, { id, passwordHash: 'a hash' }, makeScopes(), start)
+        const scopes = makeScopes(email)
+        await store.attempts.reserve(scopes, email, start)
+        await store.attempts.fail(scopes, id, start)
+        const login = () => openFor(store, { id, passwordHash: 'a hash' }, makeScopes(), start)
+        await Promise.all([
+          store.users.set(id, { email: second, name: newEmail('race-') }, change),
+          store.users.delete(id, change),
+          login(),
+          store.users.set(id, { email: third }, change),
+          store.users.activate(id, change),
+          store.throttle.clearOfEmail(email, change),
+          store.users.lock(id, new Date('2031-01-01T00:00:00.000Z'), change),
+          store.users.delete(id, change),
+          store.sessions.endAll(id, change),
+          login(),
+          store.users.setPassword(id, 'another hash', change),
+          store.users.activate(id, change),
+        ])
+        assert.equal(await store.users.findById(id), null)
+        const audit = await database.rows('select * from audit_events')
+        assert.ok(!JSON.stringify(audit).includes(id))
+      }
+      const left = (await eventsOf(null)).filter(event => JSON.stringify(event).includes('race-'))
+      // A block that is cleared when no user has the email is recorded with the email.
+      for (const { action } of left) assert.equal(action, 'throttle.cleared')
+    })
+
+    test('after AUDIT_DAYS the purge removes events, whatever the order of their times', async () => {
+      const insertEvents = (count: number, at: Date, target: string) =>
+        database.rows(`insert into audit_events (at, actor_kind, actor, host, action, target)
+          with recursive n(i) as (select 1 union all select i + 1 from n where i < ${count})
+          select ${engine === 'postgres' ? 'timestamptz ' : ''}'${at.toISOString()}', 'user', 'admin',
+            'machine', 'user.changed', '${target}' from n`)
+      const purgeAll = async (now: Date, auditDays?: number) => {
+        let auditEvents = 0
+        for (;;) {
+          const purged = await store.maintenance.purge(now, auditDays)
+          assert.ok(purged)
+          auditEvents += purged.auditEvents
+          if (purged.isDone) return auditEvents
+        }
+      }
+      const moment = new Date(start.getTime() + 30 * DAY_MS + 1)
+      const [old, young, early] = [newEmail('old'), newEmail('new'), newEmail('ahead')]
+      await insertEvents(700, new Date(start.getTime() + 100 * DAY_MS), early)
+      await insertEvents(1_300, start, old)
+      await insertEvents(3, moment, young)
+      await insertEvents(5, start, old)
+      const [row] = await database.rows('select count(*) as n from audit_events')
+      assert.equal(await purgeAll(moment), 0)
+      assert.equal(await purgeAll(moment, 31), 0)
+      assert.equal(await purgeAll(moment, 30), Number(row?.n) - 703)
+      assert.equal(await purgeAll(moment, 30), 0)
+      for (const [target, left] of [
+        [old, 0],
+        [young, 3],
+        [early, 700],
+      ] as const) {
+        assert.equal((await eventsOf(target)).length, left)
+      }
     })
   })
 

@@ -1,10 +1,11 @@
 // The commands of an administrator, and transcripts of their output.
-import { type ChildProcess, fork, spawn } from 'node:child_process'
+import assert from 'node:assert/strict'
+import { type ChildProcess, fork, type StdioOptions, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { rm } from 'node:fs/promises'
 import { hostname, userInfo } from 'node:os'
 import { dirname, join } from 'node:path'
-import { buffer } from 'node:stream/consumers'
+import { buffer, text } from 'node:stream/consumers'
 import { after } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { describeDatabase } from '../../src/storage/open-store.ts'
@@ -104,6 +105,16 @@ async function inProcess(
     once(child, 'close'),
   ])
   return { code, stdout: stdout.toString(), stderr: stderr.toString() }
+}
+
+/** Runs a command whose stdout is this file, or a pipe that its reader has closed. */
+export async function runInto({ folder, env }: Cli, stdout: number | 'pipe', args: string[]) {
+  const stdio: StdioOptions = ['ignore', stdout, 'pipe']
+  const child = spawn(process.execPath, [MAIN, ...args], { cwd: folder, env, stdio })
+  child.stdout?.destroy()
+  assert.ok(child.stderr)
+  const [stderr, [code]] = await Promise.all([text(child.stderr), once(child, 'close')])
+  return { code, stderr }
 }
 
 let host: { child: ChildProcess; failure: Promise<never> } | null = null

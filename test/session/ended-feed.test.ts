@@ -19,6 +19,7 @@ import {
   bearer,
   cookie,
   DEVICE_COOKIE,
+  INVALID_TOKEN,
   MINUTE_MS,
   ownChange,
   ownSessions,
@@ -129,7 +130,7 @@ for (const engine of ENGINES_BY_RUN) {
       'a deletion': ({ email }) => users().delete(email, change()),
     }
     for (const [name, end] of Object.entries(ENDS)) {
-      test(`lists the session that ${name} has ended, and no other, for 65 minutes`, async t => {
+      test(`${name} ends a session, which is listed for 65 minutes, and no other`, async t => {
         service.stopClock(t)
         const other = await logIn()
         const login = await logIn()
@@ -137,6 +138,9 @@ for (const engine of ENGINES_BY_RUN) {
         // Its session is older than any that the end opens.
         service.advance(1)
         await end(login)
+        assert.equal((await service.refresh(login.refreshToken)).text, INVALID_TOKEN)
+        const session = await service.get('/session', bearer(login.accessToken))
+        assert.equal(session.text, INVALID_TOKEN)
         const { ended, ...rest } = await read()
         assert.deepEqual(ended, [login.sessionId])
         assert.deepEqual(Object.keys(rest), ['next', 'more'])

@@ -4,16 +4,8 @@ import { beforeEach, describe, test } from 'node:test'
 import { byEmail, changeAt } from '../storage/fixtures.ts'
 import { ENGINES_BY_RUN } from '../support/engines.ts'
 import { fillSessions } from '../support/many-sessions.ts'
-import { scrape } from '../support/metrics.ts'
-import { inParallel, own } from '../support/own.ts'
-import { freePort } from '../support/postgres-server.ts'
-import {
-  type Answer,
-  countStatuses,
-  PASSWORD,
-  startTestService,
-  UNLIMITED,
-} from '../support/service.ts'
+import { own } from '../support/own.ts'
+import { type Answer, PASSWORD, startTestService, UNLIMITED } from '../support/service.ts'
 import {
   AUTH,
   bearer,
@@ -34,8 +26,7 @@ type Feed = { ended: string[]; next: string; more: boolean }
 
 for (const engine of ENGINES_BY_RUN) {
   describe(`the feed of ended sessions on ${engine}`, async () => {
-    const opsPort = await freePort()
-    const env = { ...UNLIMITED, MAX_SESSIONS_PER_USER: '3', OPS_PORT: String(opsPort) }
+    const env = { ...UNLIMITED, MAX_SESSIONS_PER_USER: '3' }
     const service = await ownSessions(engine, env)
     // Each test starts with a new read of the database, and without entries.
     beforeEach(() => service.advance(2 * LISTED_MS))
@@ -53,21 +44,6 @@ for (const engine of ENGINES_BY_RUN) {
     }
     const change = () => changeAt(service.now())
     const later = (ms: number) => new Date(service.now().getTime() + ms)
-    /** How often the action reads the database, and the most that the time it took allows. */
-    const countReads = async (action: () => Promise<unknown>) => {
-      const count = async () => {
-        const series = await scrape(opsPort)
-        const countOf = (result: string) =>
-          series.get(
-            `database_operation_seconds_count{operation="sessions.hasMoreEnded",result="${result}"}`,
-          ) ?? 0
-        return countOf('done') + countOf('error')
-      }
-      const [before, startMs] = [await count(), performance.now()]
-      await action()
-      const allowed = 1 + Math.ceil((performance.now() - startMs) / SECOND_MS)
-      return { reads: (await count()) - before, allowed }
-    }
     /** A user with a live session that another user's end must not list. */
     const logIn = async () => {
       const email = await service.newUser()
@@ -75,12 +51,6 @@ for (const engine of ENGINES_BY_RUN) {
     }
     type LoggedIn = Awaited<ReturnType<typeof logIn>>
     const users = () => byEmail(service.store)
-    /** At the same moment as the service. */
-    async function startOther() {
-      const other = await own(startTestService(engine, { ...service.env, OPS_PORT: '0' }, service))
-      other.advance(service.now().getTime() - other.now().getTime())
-      return other
-    }
 
     const ENDS: Record<string, (login: LoggedIn) => Promise<unknown>> = {
       'a logout by refresh token': login => service.logout(login.refreshToken),
@@ -180,7 +150,8 @@ for (const engine of ENGINES_BY_RUN) {
       const { userId } = await logIn()
       const filling = { tokensEach: 0, endedAt: service.now() }
       await fillSessions(service.database, userId, 25_000, service.now(), filling)
-      const other = await startOther()
+      const other = await own(startTestService(engine, service.env, service))
+      other.advance(service.now().getTime() - other.now().getTime())
       const ids = new Set<string>()
       const pages: Feed[] = []
       for (let next = ''; pages.at(-1)?.more !== false; next = `?after=${pages.at(-1)?.next}`) {
@@ -232,51 +203,6 @@ for (const engine of ENGINES_BY_RUN) {
         assert.deepEqual(json.error.fields, ['after'], query)
       }
       assert.deepEqual(feedOf(await ask('?other=1')), { ended: [], next, more: false })
-    })
-
-    test('a failing database is a 500, once a second, and nothing is lost', async () => {
-      const [first, second] = [await logIn(), await logIn()]
-      await service.logout(first.refreshToken)
-      const { next } = await read()
-      await service.database.rows('alter table ended_sessions rename to away')
-      service.advance(SECOND_MS)
-      const { reads, allowed } = await countReads(async () => {
-        const answers = await inParallel(50, () => ask(`?after=${next}`))
-        assert.deepEqual(countStatuses(answers), { 500: 50 })
-        assert.equal(answers[0]?.json.error.code, 'INTERNAL_ERROR')
-      })
-      assert.ok(reads >= 1 && reads <= allowed, `${reads} of ${allowed}`)
-      await service.logout(second.refreshToken)
-      service.advance(3 * MINUTE_MS)
-      await service.database.rows('alter table away rename to ended_sessions')
-      const { ended } = await read(`?after=${next}`)
-      assert.deepEqual(ended, [first.sessionId, second.sessionId])
-    })
-
-    test('two instances list the same, also after a start, and a cursor of one is one of the other', async () => {
-      const [first, second, third] = [await logIn(), await logIn(), await logIn()]
-      await service.logout(first.refreshToken)
-      await users().delete(second.email, change())
-      const here = await read('?after=0')
-      const other = await startOther()
-      const askOther = async (query: string) => {
-        other.advance(SECOND_MS)
-        return feedOf(await other.call({ method: 'GET', path: `${FEED}${query}` }))
-      }
-      const both = [first.sessionId, second.sessionId].toSorted()
-      assert.deepEqual(here.ended.toSorted(), both)
-      assert.deepEqual((await askOther('')).ended.toSorted(), both)
-      await service.logout(third.refreshToken)
-      const there = await askOther(`?after=${here.next}`)
-      assert.ok(there.ended.includes(third.sessionId))
-      assert.ok((await read(`?after=${there.next}`)).ended.includes(third.sessionId))
-      // The ends of the last two minutes are told again after a start; older ones are not.
-      service.advance(5 * MINUTE_MS)
-      other.advance(5 * MINUTE_MS)
-      const late = await logIn()
-      await service.logout(late.refreshToken)
-      const { next } = await read(`?after=${there.next}`)
-      assert.deepEqual((await askOther(`?after=${next}`)).ended, [late.sessionId])
     })
   })
 }

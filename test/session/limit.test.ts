@@ -237,15 +237,6 @@ for (const engine of ENGINES_BY_RUN) {
       assert.equal(await isLive(next), true)
     })
 
-    test('a user can be deactivated and deleted with more sessions than a statement may have parameters', async () => {
-      const { email, userId } = await userWith(MOST)
-      const now = service.now()
-      await fillSessions(service.database, userId, 33_000, now, { endedAt: now })
-      assert.equal(await byEmail(service.store).deactivate(email, changeAt(now)), true)
-      assert.equal(await count(userId), 0)
-      assert.equal(await byEmail(service.store).delete(email, changeAt()), 0)
-    })
-
     test('DELETE /sessions ends and logs all other sessions', async () => {
       const login = await userWith(MOST)
       const ended = await endedBy(async () => {

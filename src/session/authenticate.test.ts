@@ -12,6 +12,7 @@ import { issueRefreshToken } from './refresh-token.ts'
 const NOW_MS = Date.parse('2030-01-01T00:00:00Z')
 const NOW = new Date(NOW_MS)
 const IDLE_MS = 30 * 60_000
+const END_MS = 30 * 24 * 3_600_000
 const TOKENS = { issuer: 'https://login.example.com', audience: 'api', accessSeconds: 3600 }
 
 /** A session with a cookie that was last used now, and the credentials of its user. */
@@ -25,7 +26,7 @@ async function openWithCookie() {
     clock: () => new Date(time.ms),
   }
   const userId = await insertTestUser(store, 'ann@example.com', NOW)
-  const session = { id: randomUUID(), ip: '::1', expiresAt: new Date(NOW_MS + 9 * IDLE_MS) }
+  const session = { id: randomUUID(), ip: '::1', expiresAt: new Date(NOW_MS + END_MS) }
   await openFor(store, { id: userId, passwordHash: 'a hash' }, makeScopes(), NOW, 100, session)
   const cookie: Credential = { kind: 'cookie', value: randomToken() }
   await database.rows(
@@ -48,21 +49,23 @@ async function openWithCookie() {
       return authenticate(deps, cookie)
     },
     async storedTimes() {
-      const [row] = await database.rows('select last_used_at, idle_expires_at from sessions')
-      return [row?.last_used_at, row?.idle_expires_at].map(at => Date.parse(String(at)) - NOW_MS)
+      const [row = {}] = await database.rows(
+        'select last_used_at, idle_expires_at, expires_at from sessions',
+      )
+      return Object.values(row).map(at => Date.parse(String(at)) - NOW_MS)
     },
   }
 }
 
-test('the use of a cookie is noted once a minute, and keeps its session for 30 minutes', async () => {
+test('the use of a cookie is noted once a minute, and keeps its session for 30 minutes, until its end', async () => {
   const { authenticateAt, storedTimes, database } = await openWithCookie()
   // The end of its refresh token.
   const idleEnd = new Date(NOW_MS + 90_000).toISOString()
   await database.rows(`update sessions set idle_expires_at = '${idleEnd}'`)
   assert.equal((await authenticateAt(59_999)).kind, 'live')
-  assert.deepEqual(await storedTimes(), [0, 90_000])
+  assert.deepEqual(await storedTimes(), [0, 90_000, END_MS])
   assert.equal((await authenticateAt(60_000)).kind, 'live')
-  assert.deepEqual(await storedTimes(), [60_000, 60_000 + IDLE_MS])
+  assert.deepEqual(await storedTimes(), [60_000, 60_000 + IDLE_MS, END_MS])
 })
 
 test('the log says why a credential has no session', async () => {

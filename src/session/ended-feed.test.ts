@@ -66,6 +66,17 @@ test('callers share a read while it runs and for a second after its start', asyn
   assert.equal(state.reads.length, 2)
 })
 
+test('callers share a read that fails, too, and the next read lists all ends', async () => {
+  const { state, listAt, endAt } = await openFeed()
+  const { seenMs } = (await listAt(NOW_MS)) ?? {}
+  const id = await endAt(NOW_MS + 1_000)
+  state.stall = Promise.reject(new Error('gone'))
+  for (const ms of [1_000, 1_500, 1_999]) await assert.rejects(listAt(NOW_MS + ms), /gone/)
+  assert.equal(state.reads.length, 2)
+  state.stall = Promise.resolve()
+  assert.deepEqual((await listAt(NOW_MS + 3 * 60_000, seenMs))?.ids, [id])
+})
+
 test('a read lists the last ends again, and those of two minutes if one of them was late', async () => {
   const { state, listAt, endAt } = await openFeed()
   const ids = [await endAt(NOW_MS - LISTED_MS), await endAt(NOW_MS - LATE_MS)]
@@ -101,6 +112,13 @@ test('an end that becomes visible during a long read, or during the read of anot
   assert.deepEqual(await reading, { ids: [id], seenMs: NOW_MS + 1_000, last: null })
   // The cursor of an instance that read the database in the meantime, and did not find it.
   assert.deepEqual((await listAt(NOW_MS + 30_000, NOW_MS + 19_000))?.ids, [id])
+})
+
+test('after a start, ends of more than about two minutes ago are not new to a caller', async () => {
+  const { listAt, endAt } = await openFeed()
+  await endAt(NOW_MS - 5 * 60_000)
+  const id = await endAt(NOW_MS)
+  assert.deepEqual((await listAt(NOW_MS, NOW_MS - 60_000))?.ids, [id])
 })
 
 test('after the clock was set back, all ends are listed again', async () => {

@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict'
 import { randomBytes, randomUUID } from 'node:crypto'
 import { test } from 'node:test'
-import fc from 'fast-check'
 import { decodeJwt, decodeProtectedHeader, type JWK, jwtVerify, SignJWT } from 'jose'
 import { ISSUER_MAX_BYTES } from '../config/addresses.ts'
 import { loadConfig } from '../config/config.ts'
@@ -65,26 +64,16 @@ test('a token is read as it was issued, with the end of its session if it ends w
   }
 })
 
-test('a refresh token has at most 500 characters for every allowed issuer and key id', async () => {
-  const allowedIssuer = fc.webUrl({ validSchemes: ['https'] }).filter(issuer => {
-    try {
-      return loadConfig({ JWT_ISSUER: issuer }).tokens.issuer.length > 0
-    } catch {
-      return false
-    }
-  })
-  const longest = fc.constantFrom(
+test('a refresh token has at most 500 characters for the longest issuers and key ids', async () => {
+  for (const JWT_ISSUER of [
     `https://${'i'.repeat(ISSUER_MAX_BYTES - 8)}`,
     `https://i/${"'".repeat(ISSUER_MAX_BYTES - 10)}`,
-  )
-  const keyId = fc.constantFrom('k'.repeat(64), '~'.repeat(64), '<&>'.repeat(21))
-  await fc.assert(
-    fc.asyncProperty(fc.oneof(longest, allowedIssuer), keyId, async (JWT_ISSUER, kid) => {
-      const { issuer } = loadConfig({ JWT_ISSUER }).tokens
-      const key = await importSecret({ ...SECRET, kid })
-      const token = signRefreshToken(key, issuer, USER_ID, TOKEN)
+  ]) {
+    const { issuer } = loadConfig({ JWT_ISSUER }).tokens
+    for (const kid of ['k'.repeat(64), '~'.repeat(64), '<&>'.repeat(21)]) {
+      const token = signRefreshToken(await importSecret({ ...SECRET, kid }), issuer, USER_ID, TOKEN)
       assert.ok(token.length <= 500, `${token.length} characters`)
       assert.equal(decodeJwt(token).iss, issuer)
-    }),
-  )
+    }
+  }
 })

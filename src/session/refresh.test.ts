@@ -60,6 +60,7 @@ test('a session is refreshed and renewed at most 60 times in a minute', async ()
   }
   assert.deepEqual(await refreshAt(0, last), limited)
   assert.deepEqual(await refreshAt(0, replaced), limited)
+  assert.equal(deps.limit.count('another session'), null)
   assert.deepEqual(await refreshAt(30_500, last), { ...limited, retryAfterSeconds: 30 })
   const live = await findSession()
   assert.ok(live.kind === 'live')

@@ -1,5 +1,7 @@
+// Which credentials a client gets, and where each of them is accepted.
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
+import type { OutgoingHttpHeaders } from 'node:http'
 import { type AddressInfo, createServer } from 'node:net'
 import { join } from 'node:path'
 import { describe, test } from 'node:test'
@@ -7,15 +9,19 @@ import { decodeJwt, decodeProtectedHeader, exportJWK, generateKeyPair, SignJWT }
 import { loadKeySet } from '../../src/keys/key-file.ts'
 import { ENGINES_BY_RUN } from '../support/engines.ts'
 import { until } from '../support/process.ts'
-import { startTestService } from '../support/service.ts'
+import { type Answer, PASSWORD, startTestService } from '../support/service.ts'
 import {
   AUTH,
   bearer,
   cookie,
+  cookieIn,
+  DEVICE_COOKIE,
   INVALID_TOKEN,
   NO_CREDENTIAL,
+  ownChange,
   ownSessions,
   SECOND_MS,
+  SESSION_COOKIE,
 } from '../support/session-client.ts'
 
 const ENDPOINTS: [method: string, path: string][] = [
@@ -35,6 +41,15 @@ const ALLOWED: [path: string, allow: string][] = [
 ]
 const METHODS = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'PROPFIND']
 
+const ATTRIBUTES = ['HttpOnly', 'Path=/', 'SameSite=Strict', 'Secure']
+/** The length of 256 random bits; the device cookie adds a tag of 128 bits. */
+const SESSION_CHARACTERS = 43
+const DEVICE_CHARACTERS = 65
+const MAX_AGE = `Max-Age=${180 * 24 * 3600}`
+
+const CREDENTIALS = ['accessToken', 'refreshToken', 'cookie', 'device', 'csrf'] as const
+type Credential = (typeof CREDENTIALS)[number]
+
 type SignKey = Parameters<SignJWT['sign']>[0]
 
 for (const engine of ENGINES_BY_RUN) {
@@ -46,9 +61,9 @@ for (const engine of ENGINES_BY_RUN) {
     const [genuine] = accessKeys
     assert.ok(genuine)
 
-    /** The token with changes to its header or claims. */
-    const resigned = (header: object, claims: object = {}, key: SignKey = genuine.signingKey) =>
-      new SignJWT({ ...decodeJwt(login.accessToken), ...claims })
+    /** The token with changes to its header. */
+    const resigned = (header: object, key: SignKey = genuine.signingKey) =>
+      new SignJWT(decodeJwt(login.accessToken))
         .setProtectedHeader({
           alg: genuine.algorithm,
           ...decodeProtectedHeader(login.accessToken),
@@ -61,19 +76,6 @@ for (const engine of ENGINES_BY_RUN) {
       if (status !== 200) assert.equal(text, INVALID_TOKEN)
       return status
     }
-
-    test('every token that is not ours is refused with the same answer', async () => {
-      const [header, claims] = login.accessToken.split('.')
-      const forged = [
-        resigned({}, { aud: 'https://other.example' }),
-        resigned({}, { sub: login.sessionId }),
-        resigned({ typ: 'rt+jwt' }),
-        resigned({ kid: 'unknown' }),
-        ...[`${header}.${claims}.`, '', 'garbage'],
-      ]
-      for (const token of forged) assert.equal(await statusWith(await token), 401)
-      assert.equal(await statusWith(await resigned({})), 200)
-    })
 
     test('key addresses in a token are not fetched, and a key in a token is not used', async () => {
       let connections = 0
@@ -88,7 +90,7 @@ for (const engine of ENGINES_BY_RUN) {
       const url = `http://127.0.0.1:${port}/keys.json`
       const headers = [{ jku: url }, { x5u: url }, { jwk }, { jku: url, kid: '' }]
       for (const header of [...headers, { kid: url }, { kid: '', jwk }]) {
-        const token = await resigned(header, {}, privateKey)
+        const token = await resigned(header, privateKey)
         assert.equal(await statusWith(token), 401, JSON.stringify(header))
       }
       assert.equal(await statusWith(await resigned({ jku: url, x5u: url })), 200)
@@ -146,6 +148,175 @@ for (const engine of ENGINES_BY_RUN) {
         const { status, text } = await service.call(call)
         assert.deepEqual([status, text], [200, ''])
       }
+    })
+
+    const refreshWith = (headers: OutgoingHttpHeaders, body?: object) =>
+      service.call({ path: `${AUTH}/refresh`, headers, ...(body && { body }) })
+    const refreshBy = (changed: object) => refreshWith(ownChange({ ...login, ...changed }))
+
+    async function assertAlive(): Promise<void> {
+      for (const headers of [bearer(login.accessToken), cookie(login.cookie)]) {
+        const { status, json } = await service.get('/session', headers)
+        assert.deepEqual([status, json.data.session.id], [200, login.sessionId])
+      }
+    }
+
+    /** The statuses answer a value of another kind. Every other part of the request is valid. */
+    const PLACES: [
+      name: string,
+      belongs: Credential,
+      refused: number[],
+      present: (value: string) => Promise<Answer>,
+    ][] = [
+      ['bearer', 'accessToken', [401], value => service.get('/session', bearer(value))],
+      ['session cookie', 'cookie', [401], value => service.get('/session', cookie(value))],
+      ['cookie of a refresh', 'cookie', [401, 403], value => refreshBy({ cookie: value })],
+      ['CSRF token', 'csrf', [403], value => refreshBy({ csrf: value })],
+      ['refresh token', 'refreshToken', [401], value => service.refresh(value)],
+    ]
+    for (const [name, belongs, refused, present] of PLACES) {
+      test(`only the ${belongs} is accepted as the ${name}`, async () => {
+        for (const credential of CREDENTIALS.filter(other => other !== belongs)) {
+          const { status, json, headers } = await present(login[credential])
+          assert.ok(refused.includes(status), `${credential}: ${status}`)
+          assert.equal(json.error.code, status === 401 ? 'INVALID_TOKEN' : 'CSRF_FAILED')
+          assert.equal(json.data, undefined)
+          assert.equal(headers['set-cookie'], undefined)
+          await assertAlive()
+        }
+        const { status, text, json } = await present(login[belongs])
+        assert.equal(status, 200, text)
+        if (json.data.refreshToken) login.refreshToken = json.data.refreshToken
+        await assertAlive()
+      })
+    }
+
+    test('no other credential ends a session as the refresh token of a logout', async () => {
+      for (const credential of CREDENTIALS.filter(other => other !== 'refreshToken')) {
+        assert.equal((await service.logout(login[credential])).text, '{"success":true,"data":{}}')
+        await assertAlive()
+      }
+    })
+
+    test('a login keeps the device of a device cookie only', async () => {
+      for (const credential of CREDENTIALS) {
+        const answer = await service.call({
+          headers: { 'Sec-Fetch-Site': 'same-origin', ...cookie(login[credential], DEVICE_COOKIE) },
+          body: { email: 'kate@example.com', password: PASSWORD },
+        })
+        assert.equal(answer.status, 200)
+        const isKept = cookieIn(answer, DEVICE_COOKIE) === login.device
+        assert.equal(isKept, credential === 'device', credential)
+        await assertAlive()
+      }
+    })
+
+    test('no credential is accepted as a password', async () => {
+      for (const credential of CREDENTIALS) {
+        const { status } = await service.login('kate@example.com', login[credential], '127.5.0.1')
+        assert.equal(status, 401)
+      }
+      await assertAlive()
+    })
+
+    const statusByCookie = async (value: string) =>
+      (await service.get('/session', cookie(value))).status
+
+    for (const site of ['same-origin', 'same-site', 'cross-site', 'none']) {
+      test(`a login from a browser (${site}) gets two cookies and a CSRF token, which are new each time`, async () => {
+        const call = { headers: { 'Sec-Fetch-Site': site, Origin: 'http://localhost:3000' } }
+        const email = await service.newUser()
+        const seen = new Set<string>()
+        for (const login of [
+          await service.browserLogin(email, call),
+          await service.browserLogin(email, call),
+        ]) {
+          const { answer, cookie, device, csrf, accessToken, refreshToken } = login
+          const cookies = (answer.headers['set-cookie'] ?? []).map(line => line.split('; '))
+          assert.deepEqual(
+            cookies.map(([pair = '', ...attributes]) => [
+              pair.split('=')[0],
+              /=([\w-]+)$/.exec(pair)?.[1]?.length,
+              attributes.toSorted(),
+            ]),
+            [
+              [SESSION_COOKIE, SESSION_CHARACTERS, ATTRIBUTES],
+              [DEVICE_COOKIE, DEVICE_CHARACTERS, [...ATTRIBUTES, MAX_AGE].toSorted()],
+            ],
+          )
+          assert.match(csrf, /^[\w-]{22}\.[\w-]{43}$/)
+          for (const secret of [cookie, device, csrf]) assert.ok(!answer.text.includes(secret))
+          for (const secret of [cookie, device, csrf, accessToken, refreshToken]) seen.add(secret)
+        }
+        assert.equal(seen.size, 10)
+      })
+    }
+
+    test('a failed login and a login by a program get neither cookies nor a CSRF token', async () => {
+      const email = await service.newUser()
+      const program = await service.login(email, PASSWORD)
+      const failed = await service.call({
+        headers: { 'Sec-Fetch-Site': 'same-origin' },
+        body: { email, password: 'wrong' },
+      })
+      assert.deepEqual([program.status, failed.status], [200, 401])
+      for (const { headers } of [program, failed]) {
+        assert.equal(headers['set-cookie'], undefined)
+        assert.equal(headers['x-csrf-token'], undefined)
+      }
+    })
+
+    test('a refresh by cookie gives an access token of the same session, and no refresh token', async () => {
+      const login = await service.browserLogin(await service.newUser())
+      for (const headers of [ownChange(login), { ...ownChange(login), 'Content-Type': 'text/x' }]) {
+        const answer = await refreshWith(headers)
+        assert.equal(answer.status, 200)
+        assert.deepEqual(Object.keys(answer.json.data), ['user', 'accessToken', 'expiresIn'])
+        assert.deepEqual(answer.json.data.user, login.answer.json.data.user)
+        assert.equal(answer.json.data.expiresIn, 3600)
+        assert.equal(answer.headers['set-cookie'], undefined)
+        const session = await service.get('/session', bearer(answer.json.data.accessToken))
+        assert.equal(session.json.data.session.id, login.sessionId)
+      }
+      assert.equal((await service.refresh(login.refreshToken)).status, 200)
+    })
+
+    test('a token takes precedence over a cookie, and a refusal clears no cookie', async () => {
+      const email = await service.newUser()
+      const [first, second] = [await service.browserLogin(email), await service.browserLogin(email)]
+      const both = { ...cookie(first.cookie), ...bearer(second.accessToken) }
+      const shown = await service.get('/session', both)
+      assert.equal(shown.json.data.session.id, second.sessionId)
+      assert.equal(shown.headers['x-csrf-token'], undefined)
+      const { refreshToken } = second
+      const refreshed = await refreshWith(ownChange(first), { refreshToken })
+      assert.ok(refreshed.json.data.refreshToken)
+      service.advance(61 * SECOND_MS)
+      const refused = [
+        await service.get('/session', { ...cookie(first.cookie), ...bearer('garbage') }),
+        await service.get('/session', { ...cookie(first.cookie), Authorization: 'Bearer' }),
+        await service.delete('/sessions', { ...ownChange(first), ...bearer('garbage') }),
+        await refreshWith(ownChange(first), { refreshToken: 'garbage' }),
+        await refreshWith(ownChange(first), { refreshToken }),
+        await service.get('/session', cookie(second.cookie)),
+      ]
+      for (const { status, text, headers } of refused) {
+        assert.deepEqual([status, text, headers['set-cookie']], [401, INVALID_TOKEN, undefined])
+      }
+      assert.equal(await statusByCookie(first.cookie), 200)
+    })
+
+    test('a cookie that differs from the issued one in name or value is refused', async () => {
+      const { cookie: value, device } = await service.browserLogin(await service.newUser())
+      const changed = [`${value}=`, `${value}=x`, `"${value}"`, `${value}A`, value.slice(1)]
+      for (const other of [...changed, '', device])
+        assert.equal(await statusByCookie(other), 401, other)
+      const named = (name: string) => service.get('/session', cookie(value, name))
+      for (const name of ['session', '__host-session', 'x__Host-session', DEVICE_COOKIE]) {
+        assert.equal((await named(name)).status, 401, name)
+      }
+      const among = { Cookie: `a=b; ${SESSION_COOKIE}=${value}; c` }
+      assert.equal((await service.get('/session', among)).status, 200)
     })
   })
 }

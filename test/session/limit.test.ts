@@ -1,9 +1,12 @@
-// How many sessions a user can have, and which sessions a login ends.
+// How many sessions a user can have, which of them a login ends, and how all of them are listed and ended.
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
+import { byEmail, changeAt } from '../storage/fixtures.ts'
+import { createCli, MAIN } from '../support/cli.ts'
 import { ENGINES_BY_RUN } from '../support/engines.ts'
 import { fillSessions } from '../support/many-sessions.ts'
 import { inParallel, own } from '../support/own.ts'
+import { run, until } from '../support/process.ts'
 import { countStatuses, loggedBy, PASSWORD, UNLIMITED } from '../support/service.ts'
 import {
   bearer,
@@ -17,11 +20,28 @@ import {
 } from '../support/session-client.ts'
 
 const MAX = 100
+/** The largest MAX_SESSIONS_PER_USER. */
+const MOST = 1_000
+/** More sessions than a command loads at a time, as after a failed end of sessions over the limit. */
+const MORE = 2_500
 
 for (const engine of ENGINES_BY_RUN) {
-  describe(`the sessions that a login ends on ${engine}`, async () => {
+  describe(`many sessions of a user on ${engine}`, async () => {
     const service = await ownSessions(engine, UNLIMITED)
+    const cli = await own(createCli(service.database))
 
+    async function userWith(sessions: number) {
+      const email = await service.newUser()
+      const login = await service.programLogin(email)
+      await fillSessions(service.database, login.userId, sessions - 1, service.now())
+      return { email, ...login }
+    }
+    const openRows = async (userId: string) => {
+      const [row] = await service.database.rows(
+        `select count(*) as n from sessions where user_id = '${userId}' and ended_at is null`,
+      )
+      return Number(row?.n)
+    }
     const count = (userId: string) => service.store.sessions.countLive(userId, service.now())
     const isLive = async ({ refreshToken }: Login) =>
       (await service.refresh(refreshToken)).status === 200
@@ -51,12 +71,9 @@ for (const engine of ENGINES_BY_RUN) {
     })
 
     test('each login of a user with 2,000 sessions ends 100 of them', async () => {
-      const email = await service.newUser()
-      const { userId } = await service.programLogin(email)
-      await fillSessions(service.database, userId, 2_000, service.now())
-      const before = await count(userId)
+      const { email, userId } = await userWith(2_000)
       const last = await service.programLogin(email)
-      assert.equal(await count(userId), before + 1 - 100)
+      assert.equal(await count(userId), 2_000 + 1 - 100)
       assert.equal(await isLive(last), true)
     })
 
@@ -67,7 +84,9 @@ for (const engine of ENGINES_BY_RUN) {
         const other = await service.browserLogin(email)
         service.advance(idleMs)
         const call = cookies(old.cookie, old.device)
-        const ended = await endedBy(() => service.browserLogin(email, call))
+        const ended = await endedBy(async () => {
+          assert.notEqual((await service.browserLogin(email, call)).cookie, old.cookie)
+        })
         assert.deepEqual(ended, [['replaced', old.sessionId, old.userId]])
         assert.equal(await isLive(old), false)
         assert.equal(await isLive(other), true)
@@ -86,6 +105,14 @@ for (const engine of ENGINES_BY_RUN) {
         service.browserLogin(second, { headers: cookie(old.cookie) }),
       )
       assert.deepEqual(ended, [['replaced', old.sessionId, old.userId]])
+    })
+
+    test('a login never adopts the session cookie of a client', async () => {
+      const email = await service.newUser()
+      const chosen = 'A'.repeat(43)
+      const call = { headers: cookie(chosen) }
+      assert.notEqual((await service.browserLogin(email, call)).cookie, chosen)
+      assert.equal((await service.get('/session', cookie(chosen))).status, 401)
     })
 
     test('a program that sends a cookie ends nothing', async () => {
@@ -150,9 +177,7 @@ for (const engine of ENGINES_BY_RUN) {
     })
 
     test('GET /sessions returns each session once, in pages of at most 100', async () => {
-      const email = await service.newUser()
-      const { userId, sessionId, accessToken } = await service.programLogin(email)
-      await fillSessions(service.database, userId, 234, service.now())
+      const { sessionId, accessToken } = await userWith(235)
       const page = (query: string) => service.get(`/sessions${query}`, bearer(accessToken))
       for (const [query, pages] of [
         ['?', 3],
@@ -193,6 +218,45 @@ for (const engine of ENGINES_BY_RUN) {
           assert.deepEqual([status, code, fields], [400, 'BAD_REQUEST', [field]], value)
         }
       }
+    })
+
+    test('a user has no live session once deactivated, even if the command is killed', async () => {
+      const { email, ...login } = await userWith(MOST)
+      const command = [process.execPath, MAIN, 'users', 'deactivate', email]
+      const deactivation = run(cli.env, { command, cwd: cli.folder })
+      await until(async () => !(await service.store.users.findByEmail(email))?.isActive)
+      deactivation.kill('SIGKILL')
+      await deactivation.exit
+      assert.equal(await openRows(login.userId), 0)
+      await byEmail(service.store).activate(email, changeAt(service.now()))
+      assert.equal(await count(login.userId), 0)
+      assert.equal(await isLive(login), false)
+      assert.equal((await service.get('/session', bearer(login.accessToken))).status, 401)
+      const next = await service.programLogin(email)
+      assert.equal(await count(login.userId), 1)
+      assert.equal(await isLive(next), true)
+    })
+
+    test('DELETE /sessions ends and logs all other sessions', async () => {
+      const login = await userWith(MOST)
+      const ended = await endedBy(async () => {
+        const { status } = await service.delete('/sessions', bearer(login.accessToken))
+        assert.equal(status, 200)
+      })
+      assert.equal(ended.length, MOST - 1)
+      assert.equal(await openRows(login.userId), 1)
+      assert.equal(await isLive(login), true)
+    })
+
+    test('commands list, count and end all sessions', async () => {
+      const { email } = await userWith(MORE)
+      const shown = await cli.run(['users', 'show', email])
+      const listed = await cli.run(['sessions', 'list', email])
+      const ended = await cli.run(['sessions', 'end', email])
+      assert.deepEqual([shown.code, listed.code, ended.code], [0, 0, 0])
+      assert.match(shown.stdout, new RegExp(`^sessions +${MORE} live$`, 'm'))
+      assert.equal(listed.stdout.split('\n').length, 1 + MORE + 1)
+      assert.match(ended.stderr, new RegExp(`"ended":${MORE},`))
     })
   })
 }

@@ -142,20 +142,6 @@ for (const engine of ENGINES_BY_RUN) {
       }
     })
 
-    test('a repetition after the successor was used gets nothing, even with the id', async () => {
-      const { refreshToken } = await newLogin()
-      await rotated(await rotated(refreshToken, homeWithId), client(HOME, 'app', OTHER_ID))
-      const { status, lines, by } = await repeated(refreshToken, homeWithId)
-      assert.deepEqual([status, by], [401, ''])
-      assert.deepEqual(
-        lines.map(({ event, otherCaller }) => [event, otherCaller]),
-        [
-          ['session.reuse_detected', undefined],
-          ['session.ended', undefined],
-        ],
-      )
-    })
-
     test('neither the id nor the address and user agent of a refresh are stored', async () => {
       const { refreshToken } = await newLogin()
       const [address, userAgent, id] = ['192.0.2.77', 'agent-canary', randomUUID()]

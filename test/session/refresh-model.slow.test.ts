@@ -19,7 +19,7 @@ import { openSession } from '../../src/login/open-session.ts'
 import { refresh } from '../../src/session/refresh.ts'
 import { readRefreshToken } from '../../src/session/refresh-token.ts'
 import { digestOf } from '../../src/system/identifiers.ts'
-import { byEmail, changeAt, insertTestUser } from '../storage/fixtures.ts'
+import { byEmail, changeAt, insertTestUser, makeScopes } from '../storage/fixtures.ts'
 import { ENGINES, openTestStore } from '../support/engines.ts'
 import { casesOf } from '../support/proof.ts'
 import { DAY, GRACE, Model, type ModelCaller, SECOND } from './refresh-model.ts'
@@ -27,13 +27,6 @@ import { DAY, GRACE, Model, type ModelCaller, SECOND } from './refresh-model.ts'
 const HISTORIES = { sqlite: 2_000, postgres: 150 }
 const START = Date.parse('2030-01-01T00:00:00Z')
 const TOKENS = { issuer: 'https://login.example.com', audience: 'api', accessSeconds: 3600 }
-const SCOPE = {
-  name: 'client',
-  key: 'c'.repeat(64),
-  emailDigest: null,
-  maxFailures: 50,
-  maxDailyFailures: null,
-} as const
 const FIRST_KEYS = { keys: await createGeneration(new Date(START), 0) }
 const FIRST_KEYRING = createKeys(await importKeys(FIRST_KEYS))
 
@@ -80,7 +73,7 @@ async function loginBoth(model: Model, real: Real): Promise<void> {
   }
   const limits = { maxSessionsPerUser: 1_000, sessionMaxSeconds: 30 * 24 * 3600 }
   const deps = { ...depsOf(model, real), ...limits }
-  const opened = await openSession(deps, accepted, [SCOPE])
+  const opened = await openSession(deps, accepted, makeScopes())
   assert.equal(opened !== null, model.login())
   if (!opened) return
   real.tokens.push(opened.refreshToken)

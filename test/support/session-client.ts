@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict'
 import type { OutgoingHttpHeaders } from 'node:http'
 import { after } from 'node:test'
+import type { Store } from '../../src/domain/store.ts'
 import type { EngineName } from '../../src/storage/sql/engine.ts'
 import { type Answer, type Call, PASSWORD, startTestService, type TestService } from './service.ts'
 import { storedText } from './stored-text.ts'
@@ -54,8 +55,9 @@ export async function startSessionService(
   engine: EngineName,
   env: Record<string, string> = {},
   newAddress: (() => string) | null = null,
+  wrap?: (store: Store) => Store,
 ): Promise<SessionService> {
-  const service = await startTestService(engine, env)
+  const service = await startTestService(engine, env, null, undefined, wrap)
   const secrets = new Set<string>()
 
   async function call(request: Call): Promise<Answer> {

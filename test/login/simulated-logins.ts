@@ -1,6 +1,7 @@
 // Logins in simulated time: the real hash queue and the real pace, with a simulated hasher, and callers that
 // wait in the same time. Every run with the same seed is the same.
 import { setImmediate as drained } from 'node:timers/promises'
+import { createRandom } from '../../bench/statistics.ts'
 import { createHashQueue } from '../../src/login/hash-queue.ts'
 import { createPace } from '../../src/login/pace.ts'
 import { toCountedClient, turnNetwork } from '../../src/system/client-group.ts'
@@ -80,21 +81,10 @@ export function simulateLogins(seed: number, slowness: number) {
     return ended
   }
 
-  return { attempt, sleep, nowMs, runUntil, random: randomNumbers(seed) }
+  return { attempt, sleep, nowMs, runUntil, random: createRandom(seed) }
 }
 
 function toJob() {
   const nothing = Buffer.alloc(0)
   return { password: nothing, salt: nothing, rounds: ROUNDS, totalRounds: ROUNDS }
-}
-
-/** Numbers from 0 to 1 that look random (mulberry32). */
-function randomNumbers(seed: number): () => number {
-  let state = seed
-  return () => {
-    state = (state + 0x6d2b79f5) | 0
-    let mixed = Math.imul(state ^ (state >>> 15), 1 | state)
-    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32
-  }
 }

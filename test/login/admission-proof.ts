@@ -3,11 +3,11 @@
 // the order one attempt after the other, and lets time pass in short steps.
 import assert from 'node:assert/strict'
 import fc from 'fast-check'
+import type { HashJob } from '../../src/bcrypt/hasher.ts'
 import { MARGIN_MS } from '../../src/login/capacity.ts'
 import { MARGIN_AFTER_MS } from '../../src/login/evictions.ts'
 import { createHashQueue, type HashSlot, SHEDDING_MS } from '../../src/login/hash-queue.ts'
 import { REMEMBERED_MS } from '../../src/login/recent-hashes.ts'
-import { type ModelAttempt, modelOrder } from './fair-order-model.ts'
 import { CHUNK_MS, settled, simulateHasher } from './simulated-hasher.ts'
 
 /**
@@ -24,6 +24,15 @@ const STEP_MS = 2
 const TOLERANCE_MS = 2 * CHUNK_MS + 2 * STEP_MS
 const RESERVE_MS = [0, 1, 2, 5, 20]
 const CLIENTS_OF_NETWORK = 2
+
+type ModelAttempt = {
+  network: number
+  client: number
+  account: number
+  hasPriority: boolean
+  finishByMs: number
+  job: HashJob
+}
 
 type Machine = { threads: number; roundMs: number[]; loginTimeMs: number }
 
@@ -197,4 +206,45 @@ async function play(machine: Machine, arrivals: Arrival[]): Promise<void> {
   await advance(10_000)
   await Promise.all(hashed)
   assert.equal(live.length, 0)
+}
+
+const LEVELS: ((attempt: ModelAttempt) => string)[] = [
+  ({ network }) => `network ${network}`,
+  ({ client }) => `client ${client}`,
+  ({ client, account }) => `account ${account} of ${client}`,
+]
+
+/** The attempts that wait, one after the other. */
+function modelOrder(
+  attempts: ModelAttempt[],
+  isRunning: (job: HashJob) => boolean,
+  remembered: ModelAttempt[],
+): ModelAttempt[] {
+  const waiting = attempts.filter(({ job }) => !isRunning(job))
+  const had = [...remembered, ...attempts.filter(({ job }) => isRunning(job))]
+  const ordered: ModelAttempt[] = []
+  while (waiting.length > 0) {
+    const priority = waiting.filter(({ hasPriority }) => hasPriority)
+    const next = nextOf(priority.length > 0 ? priority : waiting, had, LEVELS)
+    if (!next) break
+    waiting.splice(waiting.indexOf(next), 1)
+    had.push(next)
+    ordered.push(next)
+  }
+  return ordered
+}
+
+/** Of the network that has had the fewest turns, of its client with the fewest, and of its account with the fewest. */
+function nextOf(
+  waiting: ModelAttempt[],
+  had: ModelAttempt[],
+  [nameOf, ...inner]: typeof LEVELS,
+): ModelAttempt | undefined {
+  if (!nameOf) return waiting[0]
+  const turnsOf = (attempt: ModelAttempt) => had.filter(it => nameOf(it) === nameOf(attempt)).length
+  const groups = Object.values(Object.groupBy(waiting, nameOf))
+  const nextOfEach = groups.map(group => nextOf(group ?? [], had, inner))
+  return waiting
+    .filter(attempt => nextOfEach.includes(attempt))
+    .toSorted((a, b) => turnsOf(a) - turnsOf(b))[0]
 }

@@ -47,18 +47,6 @@ for (const engine of ENGINES_BY_RUN) {
       assert.equal(await lastLogin(first), null)
     })
 
-    test('is told by no other answer', async () => {
-      const email = await service.newUser()
-      await service.programLogin(email)
-      const { answer, accessToken, refreshToken } = await service.programLogin(email)
-      const list = await service.get('/sessions', bearer(accessToken))
-      const refreshed = await service.refresh(refreshToken)
-      for (const { status, text } of [answer, list, refreshed]) {
-        assert.equal(status, 200)
-        assert.doesNotMatch(text, /lastLogin|failuresSince/)
-      }
-    })
-
     test('attempts that the throttle refuses are not counted, and are not written to the user', async () => {
       const email = await service.newUser()
       const from = newAddress()

@@ -2,6 +2,7 @@
 // must end in time. An attempt that is shed is tried in a model that shares no code with the queue: it finds
 // the order one attempt after the other, and lets time pass in short steps.
 import assert from 'node:assert/strict'
+import { test } from 'node:test'
 import fc from 'fast-check'
 import type { HashJob } from '../../src/bcrypt/hasher.ts'
 import { MARGIN_MS } from '../../src/login/capacity.ts'
@@ -53,18 +54,19 @@ const ARRIVAL = fc.record({
 })
 type Arrival = typeof ARRIVAL extends fc.Arbitrary<infer T> ? T : never
 
-export async function proveAdmission(histories: number): Promise<void> {
-  await fc.assert(
-    fc.asyncProperty(
-      MACHINE,
-      fc.array(ARRIVAL, { maxLength: 40 }),
-      async ({ threads, lanes, slowness, loginTimeMs }, arrivals) => {
-        const roundMs = HASH_MS.slice(0, lanes).map(ms => (ms * slowness) / ROUNDS)
-        await play({ threads, roundMs, loginTimeMs }, arrivals)
-      },
-    ),
-    { numRuns: histories, seed: SEED },
-  )
+export function proveAdmission(histories: number): void {
+  test('an admitted attempt ends in time, and none is shed while there is room', () =>
+    fc.assert(
+      fc.asyncProperty(
+        MACHINE,
+        fc.array(ARRIVAL, { maxLength: 40 }),
+        async ({ threads, lanes, slowness, loginTimeMs }, arrivals) => {
+          const roundMs = HASH_MS.slice(0, lanes).map(ms => (ms * slowness) / ROUNDS)
+          await play({ threads, roundMs, loginTimeMs }, arrivals)
+        },
+      ),
+      { numRuns: histories, seed: SEED },
+    ))
 }
 
 async function play(machine: Machine, arrivals: Arrival[]): Promise<void> {

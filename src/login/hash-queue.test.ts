@@ -114,6 +114,17 @@ describe('hashing', () => {
     assert.deepEqual(waitedMs, [0, 128, 256])
   })
 
+  test('an attempt whose turn comes too late is shed, and the next one is hashed', async () => {
+    const { arrive, slowDown, resultOf, advance } = createRig()
+    for (const name of 'abc') arrive(name)
+    assert.ok(arrive('hurried', { withinMs: 400 }))
+    assert.ok(arrive('patient', { withinMs: 5_000 }))
+    slowDown(4)
+    await advance(1_100)
+    assert.equal(resultOf('hurried')?.end, 'shed')
+    assert.equal(resultOf('patient')?.end, 'patient')
+  })
+
   test('an attempt is hashed if its hash will end just in time', async () => {
     for (const [withinMs, end] of [
       [510, 'second'],

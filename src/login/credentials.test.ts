@@ -17,22 +17,9 @@ const EMOJI = '😀' // four bytes, two UTF-16 units
 
 describe('the canonical email', () => {
   const CANONICAL: [typed: string, canonical: string][] = [
-    ['a@example.com', 'a@example.com'],
-    ['A.Z@EXAMPLE.COM', 'a.z@example.com'],
-    [' \t\r\na@example.com\n', 'a@example.com'],
-    ['\u00a0\u3000\ufeffa@example.com\u2028', 'a@example.com'],
-    ['a b@example.com', 'a b@example.com'],
-    ['\u212Aate@example.com', '\u212Aate@example.com'],
-    ['\u0130@example.com', '\u0130@example.com'],
-    ['M\u0131xed@example.com', 'm\u0131xed@example.com'],
-    ['ÄÖÜ@example.com', 'ÄÖÜ@example.com'],
-    ['\u017F@example.com', '\u017F@example.com'],
-    ['\uFF21@example.com', '\uFF21@example.com'],
+    [' \t\r\nA.Z+Tag@GMAIL.com\n', 'a.z+tag@gmail.com'],
+    ['\u00a0\u3000\ufeffa b@example.com\u2028', 'a b@example.com'],
     ['A\u0308@example.com', 'a\u0308@example.com'],
-    ['first+Tag@example.com', 'first+tag@example.com'],
-    ['first.last@gmail.com', 'first.last@gmail.com'],
-    ['\u0000A', '\u0000a'],
-    ['', ''],
     [' ', ''],
   ]
   for (const [typed, canonical] of CANONICAL) {
@@ -41,18 +28,13 @@ describe('the canonical email', () => {
     })
   }
 
-  test('differs only in ASCII capitals and surrounding white space, and is its own canonical email', () => {
-    fc.assert(
-      fc.property(anyText(), typed => {
-        const kept = canonicalEmail(typed)
-        const trimmed = typed.trim()
-        assert.equal(kept.length, trimmed.length)
-        for (let at = 0; at < kept.length; at++) {
-          if (kept[at] !== trimmed[at]) assert.match(String(trimmed[at]), /^[A-Z]$/)
-        }
-        assert.equal(canonicalEmail(kept), kept)
-      }),
-    )
+  test('differs only in ASCII capitals and surrounding white space, for every character', () => {
+    for (let unit = 0; unit < 2 ** 16; unit++) {
+      const character = String.fromCharCode(unit)
+      const kept = /[A-Z]/.test(character) ? String.fromCharCode(unit + 32) : character
+      assert.equal(canonicalEmail(`x${character}x`), `x${kept}x`)
+      assert.equal(canonicalEmail(`${character}x${character}`), `${kept}x${kept}`.trim())
+    }
   })
 })
 

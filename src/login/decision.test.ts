@@ -40,6 +40,7 @@ describe('the decision', () => {
   }
 
   const ADMIN = 'administrator'
+  const ENDED = 'temporary-password-ended'
   const NEVER = new Date('infinity')
   const REJECTED: [name: string, change: Partial<User> | null, matches: boolean, reason: string][] =
     [
@@ -48,13 +49,8 @@ describe('the decision', () => {
       ['a wrong password', {}, false, 'wrong-password'],
       ['an inactive user', { isActive: false }, true, 'inactive'],
       ['an inactive user with a wrong password', { isActive: false }, false, 'wrong-password'],
-      [
-        'a temporary password at its end',
-        { temporaryUntil: NOW },
-        true,
-        'temporary-password-ended',
-      ],
-      ['an invalid end of it', { temporaryUntil: NEVER }, true, 'temporary-password-ended'],
+      ['a temporary password at its end', { temporaryUntil: NOW }, true, ENDED],
+      ['an invalid end of it', { temporaryUntil: NEVER }, true, ENDED],
       ['a lock', { lockedUntil: FUTURE, lockedBy: ADMIN }, true, 'locked-by-administrator'],
       ['an invalid end', { lockedUntil: NEVER, lockedBy: ADMIN }, true, 'locked-by-administrator'],
       ['a lock without lockedBy', { lockedUntil: FUTURE }, true, 'locked-by-administrator'],

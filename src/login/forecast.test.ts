@@ -31,25 +31,12 @@ describe('a forecast', () => {
 })
 
 describe('the next hash', () => {
+  const FULL = [500, 500, 500]
   const CASES: [what: string, threads: number[][], index: number | null][] = [
     ['takes the first of idle threads', [[], []], 0],
     ['takes the thread with fewer hashes', [[500], []], 1],
-    [
-      'takes a free lane',
-      [
-        [500, 500, 500],
-        [500, 500],
-      ],
-      1,
-    ],
-    [
-      'waits if no lane is free',
-      [
-        [500, 500, 500],
-        [500, 500, 500],
-      ],
-      null,
-    ],
+    ['takes a free lane', [FULL, [500, 500]], 1],
+    ['waits if no lane is free', [FULL, FULL], null],
     ['waits for hashes that are about to end, to have fewer neighbours', [[500], [9, 9, 9]], null],
     ['takes an idle thread, even if hashes of another are about to end', [[9, 9, 9], []], 1],
     ['joins hashes that are about to end', [[500], [50, 50]], 1],

@@ -76,17 +76,6 @@ function createRig(options: RigOptions = {}) {
 }
 
 describe('hashing', () => {
-  test('begins in the order of arrival when a lane is free', async () => {
-    const { arrive, running, advance } = createRig({ threads: 2 })
-    for (const name of 'abcdefgh') assert.ok(arrive(name))
-    assert.deepEqual(running().toSorted(), ['a', 'b', 'c', 'd', 'e', 'f'])
-    await advance(160)
-    assert.deepEqual(running().toSorted(), ['g', 'h'])
-    // Each has a thread for itself, because the first one waited for the hashes that ended almost together.
-    await advance(96)
-    assert.deepEqual(running(), [])
-  })
-
   test('continues after a hash that fails', async () => {
     const { arrive, failAll, resultOf, advance, running } = createRig()
     for (const name of 'abcd') arrive(name)
@@ -174,15 +163,6 @@ describe('a hash slot', () => {
       assert.equal(resultOf(String(i))?.end, String(i))
       assert.ok((resultOf(String(i))?.atMs ?? 0) <= 880, JSON.stringify(resultOf(String(i))))
     }
-  })
-
-  test('is given on an idle thread, even if a single hash takes too long', async () => {
-    const { arrive, advance } = createRig({ threads: 2, slowness: 50 })
-    assert.ok(arrive('first'))
-    assert.ok(arrive('second'))
-    assert.equal(arrive('third'), false)
-    await advance(5_100)
-    assert.ok(arrive('fourth'))
   })
 
   test('is not given without time, even if a hash takes less than a millisecond', () => {

@@ -17,11 +17,7 @@ export const MUTATED = [
 
 /** These are tested with a simulated hasher; what they decide hardly shows through the front door. */
 const QUEUE_FILES = /hash-queue|capacity|evictions|fair-order|forecast|recent-hashes|idle-jobs/
-const QUEUE = [
-  'src/login/hash-queue.test.ts',
-  'test/login/admission.test.ts',
-  'test/login/fairness.test.ts',
-]
+const QUEUE = ['src/login/hash-queue.test.ts', 'test/login/hash-queue.test.ts']
 const LOGIN = [
   'test/login/login.test.ts',
   'test/throttle/throttle.test.ts',
@@ -38,7 +34,7 @@ const CONTRACTS = ['store', 'sessions', 'last-login'].map(it => `test/storage/${
 /** Further tests of a topic, by what the name of the file has in it. */
 const TOPICS: [RegExp, string[]][] = [
   [/login\/login/, ['test/http/logs.test.ts']],
-  [/device/, ['test/login/device.test.ts']],
+  [/device|scopes/, ['test/login/device.test.ts']],
   [/code/, ['test/session/code.test.ts']],
   [/open-session/, ['test/session/lifetimes.test.ts', 'test/session/limit.test.ts']],
   [/ended-feed/, ['test/session/ended-feed.test.ts']],
@@ -50,10 +46,10 @@ const TOPICS: [RegExp, string[]][] = [
   [/access-token/, ['test/session/verified-tokens.slow.test.ts']],
   [/own-sessions|authenticate/, ['test/session/endpoints.test.ts']],
   [/own-sessions|settle/, ['test/session/limit.test.ts']],
-  [/admission|new-hash|password|settle/, ['test/login/temporary-passwords.test.ts']],
+  [/login\/login|admission|new-hash|password|settle/, ['test/login/temporary-passwords.test.ts']],
   [/user-state/, ['test/storage/list-users.test.ts']],
   [/sql\/throttle/, ['test/storage/audit.test.ts', 'test/throttle/list.test.ts']],
-  [/sql\/throttle/, ['test/throttle/explain.test.ts']],
+  [/sql\/throttle|scopes/, ['test/throttle/explain.test.ts']],
   [/reserve|sql\/throttle/, ['test/storage/plans.test.ts']],
 ]
 

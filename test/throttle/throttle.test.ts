@@ -11,7 +11,7 @@ import {
   startTestService,
   TEST_COST,
 } from '../support/service.ts'
-import { MINUTE_MS, SECOND_MS } from '../support/session-client.ts'
+import { AUTH, MINUTE_MS, SECOND_MS } from '../support/session-client.ts'
 
 for (const engine of ENGINES_BY_RUN) {
   test(`all clients of an IPv6 /48 share one budget; another network has its own, on ${engine}`, async () => {
@@ -35,22 +35,31 @@ for (const engine of ENGINES_BY_RUN) {
   describe(`guessing protection on ${engine}`, async () => {
     const service = await own(startTestService(engine))
     const newClient = createAddresses()
+    const change = (email: unknown, currentPassword: string, from: string) =>
+      service.call({
+        path: `${AUTH}/password`,
+        body: { email, currentPassword, newPassword: 'seven green boats at noon' },
+        from,
+      })
 
     for (const kind of ['a known', 'an unknown']) {
-      test(`of 100 wrong guesses at once at ${kind} email, however it is spelt, 5 are hashed`, async () => {
+      test(`of 100 wrong guesses at once at ${kind} email, by logins and changes, however it is spelt, 5 are hashed`, async () => {
         const email = kind === 'a known' ? await service.newUser() : 'unknown@example.com'
         const spellings = [email, ` ${email}`, `${email.toUpperCase()}\t`]
         const client = newClient()
         const hashes = await countHashes(async () => {
-          const answers = await inParallel(100, i =>
-            service.login(spellings[i % 3], `guess ${i}`, client),
-          )
+          const answers = await inParallel(100, i => {
+            const [typed, guess] = [spellings[i % 3], `guess ${i}`]
+            return i % 2 === 0 ? service.login(typed, guess, client) : change(typed, guess, client)
+          })
           assert.deepEqual(countStatuses(answers), { 401: 5, 429: 95 })
         })
         assert.equal(hashes, 5)
-        assert.equal((await service.login(email, PASSWORD, client)).status, 429)
-        const elsewhere = await service.login(email, PASSWORD, newClient())
-        assert.equal(elsewhere.status, kind === 'a known' ? 200 : 401)
+        const right = kind === 'a known' ? 200 : 401
+        for (const attempt of [service.login, change]) {
+          assert.equal((await attempt(email, PASSWORD, client)).status, 429)
+          assert.equal((await attempt(email, PASSWORD, newClient())).status, right)
+        }
       })
     }
 

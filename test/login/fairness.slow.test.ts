@@ -1,3 +1,0 @@
-import { OFFICES, proveFairness, WITHSTOOD } from './fairness-scenarios.ts'
-
-proveFairness([...WITHSTOOD, ...OFFICES])

@@ -1,7 +1,7 @@
 // Generated histories of attempts, locks, purges and clocks, run on an engine and on the model.
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
-import { after } from 'node:test'
+import { after, test } from 'node:test'
 import fc from 'fast-check'
 import type { DatabaseConfig } from '../../src/config/database.ts'
 import type { ScopeName, ThrottleScope } from '../../src/domain/attempt.ts'
@@ -12,7 +12,12 @@ import type { EngineName } from '../../src/storage/sql/engine.ts'
 import { keysOf } from '../../src/storage/sql/throttle-rows.ts'
 import { digestOf } from '../../src/system/identifiers.ts'
 import { keepConnection } from '../operation/kept-connection.ts'
-import { createMigratedDatabase, openPatientStore, type TestDatabase } from '../support/engines.ts'
+import {
+  createMigratedDatabase,
+  ENGINES,
+  openPatientStore,
+  type TestDatabase,
+} from '../support/engines.ts'
 import { byEmail, changeAt, openFor } from './fixtures.ts'
 import { ThrottleModel, type UserState } from './throttle-model.ts'
 
@@ -129,8 +134,16 @@ const EVERY_SETTLEMENT: History = {
     })),
 }
 
+/** Runs so many histories on each engine. */
+export function proveHistories(runs: Record<EngineName, number>): void {
+  for (const engine of ENGINES) {
+    test(`${runs[engine]} histories of attempts on ${engine} go as in the model`, () =>
+      checkHistories(engine, runs[engine]))
+  }
+}
+
 /** Fails with the shortest history after which the engine and the model differ, and its seed. */
-export async function checkHistories(engine: EngineName, numRuns: number): Promise<void> {
+async function checkHistories(engine: EngineName, numRuns: number): Promise<void> {
   const { rows, config, drop } = await keepConnection(await createMigratedDatabase(engine))
   const store = await openPatientStore(withOptions(config))
   after(store.close)

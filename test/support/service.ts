@@ -140,7 +140,12 @@ export async function startTestService(
   const store = await openPatientStore(database.config)
   const client = await createClient(service.url, dataDir, config.tls?.certFile)
   // Behind a proxy it could not be fetched.
-  if (config.trustProxy.length === 0) description ??= await fetchDescription(service.url)
+  if (config.trustProxy.length === 0 && !description) {
+    // On a connection of its own, which no test sees.
+    const { call, close } = await createClient(service.url, dataDir, config.tls?.certFile)
+    description = createDescription((await call({ method: 'GET', path: '/openapi.json' })).text)
+    close()
+  }
   let users = 0
   let isStopped = false
 
@@ -205,22 +210,6 @@ export async function startTestService(
       await rm(dataDir, { recursive: true })
     },
   }
-}
-
-/** On a connection of its own, which no test sees. */
-async function fetchDescription(url: string): Promise<Description> {
-  const options = { agent: false, rejectUnauthorized: false }
-  const text = await new Promise<string>((resolve, reject) => {
-    https
-      .get(new URL('/openapi.json', url), options, answer => {
-        answer
-          .setEncoding('utf8')
-          .toArray()
-          .then(chunks => resolve(chunks.join('')), reject)
-      })
-      .once('error', reject)
-  })
-  return createDescription(text)
 }
 
 /** Trusts only the given certificate, by default the development certificate. */

@@ -318,9 +318,9 @@ function scopesOf(
 
 function toUserState(user: User | null): UserState | null {
   if (!user) return null
-  const { id, passwordHash, failedLoginAttempts, lockedUntil, lockedBy } = user
-  const lockedUntilMs = lockedUntil?.getTime() ?? null
-  return { id, passwordHash, failedLoginAttempts, lockedUntil: lockedUntilMs, lockedBy }
+  const { id, passwordHash, failedLoginAttempts, lockedBy } = user
+  const lockedUntil = user.lockedUntil?.getTime() ?? null
+  return { id, passwordHash, failedLoginAttempts, lockedUntil, lockedBy }
 }
 
 async function rowsByKey(rows: Rows, statement: string) {

@@ -1,22 +1,6 @@
 // The small changes that a mutant of a TypeScript file may have; those in its SQL are in sql-edits.ts.
 import { type Node, type SourceFile, SyntaxKind } from 'typescript/unstable/ast'
-import {
-  isAwaitExpression,
-  isBinaryExpression,
-  isCallExpression,
-  isConditionalExpression,
-  isExpressionStatement,
-  isIfStatement,
-  isImportDeclaration,
-  isNumericLiteral,
-  isPrefixUnaryExpression,
-  isPropertyAccessExpression,
-  isReturnStatement,
-  isTaggedTemplateExpression,
-  isTypeAliasDeclaration,
-  isTypeNode,
-  isWhileStatement,
-} from 'typescript/unstable/ast/is'
+import * as is from 'typescript/unstable/ast/is'
 import { bothWays, type Edit, otherNumber, sqlEdits } from './sql-edits.ts'
 
 const OPERATORS = bothWays('< <=', '> >=', '=== !==', '&& ||', '+ -', '* /')
@@ -26,7 +10,8 @@ const EMPTY = ['null', 'undefined', 'true', 'false']
 
 /** The changes in a node and all that it contains. */
 export function editsIn(node: Node, source: SourceFile): Edit[] {
-  if (isTypeNode(node) || isImportDeclaration(node) || isTypeAliasDeclaration(node)) return []
+  if (is.isTypeNode(node) || is.isImportDeclaration(node) || is.isTypeAliasDeclaration(node))
+    return []
   const edits = editsAt(node, source)
   node.forEachChild(child => {
     edits.push(...editsIn(child, source))
@@ -39,32 +24,33 @@ function editsAt(node: Node, source: SourceFile): Edit[] {
   const change = (part: Node, text: string | undefined) =>
     text === undefined ? [] : [{ from: part.getStart(source), to: part.end, text }]
 
-  if (isIfStatement(node) || isWhileStatement(node)) return negate(node.expression)
-  if (isConditionalExpression(node)) return negate(node.condition)
+  if (is.isIfStatement(node) || is.isWhileStatement(node)) return negate(node.expression)
+  if (is.isConditionalExpression(node)) return negate(node.condition)
   if (isNegation(node)) return change(node, textOf(node).slice(1))
-  if (isBinaryExpression(node)) {
+  if (is.isBinaryExpression(node)) {
     const operator = textOf(node.operatorToken)
     if (operator === '??') return change(node, textOf(node.right))
     return change(node.operatorToken, OPERATORS.get(operator))
   }
-  if (isExpressionStatement(node)) {
+  if (is.isExpressionStatement(node)) {
     const { expression } = node
-    const isAssignment = isBinaryExpression(expression)
-    const hasEffect = isCallExpression(expression) || isAwaitExpression(expression) || isAssignment
+    const isAssignment = is.isBinaryExpression(expression)
+    const hasEffect =
+      is.isCallExpression(expression) || is.isAwaitExpression(expression) || isAssignment
     return hasEffect ? change(node, ';') : []
   }
-  if (isReturnStatement(node) && node.expression) {
+  if (is.isReturnStatement(node) && node.expression) {
     return EMPTY.includes(textOf(node.expression)) ? [] : change(node, 'return undefined')
   }
-  if (isCallExpression(node) && isPropertyAccessExpression(node.expression)) {
+  if (is.isCallExpression(node) && is.isPropertyAccessExpression(node.expression)) {
     const { name, expression } = node.expression
     if (textOf(name) === 'where') return [{ from: expression.end, to: node.end, text: '' }]
     return change(name, METHODS.get(textOf(name)))
   }
-  if (isNumericLiteral(node)) return change(node, otherNumber(textOf(node)))
+  if (is.isNumericLiteral(node)) return change(node, otherNumber(textOf(node)))
   if (node.kind === SyntaxKind.TrueKeyword) return change(node, 'false')
   if (node.kind === SyntaxKind.FalseKeyword) return change(node, 'true')
-  if (isTaggedTemplateExpression(node) && textOf(node.tag) === 'sql') {
+  if (is.isTaggedTemplateExpression(node) && textOf(node.tag) === 'sql') {
     const { from, text } = masked(node.template)
     return sqlEdits(text).map(edit => ({ ...edit, from: from + edit.from, to: from + edit.to }))
   }
@@ -73,7 +59,7 @@ function editsAt(node: Node, source: SourceFile): Edit[] {
   /** An equality and a negation have a mutant of their own that does it. */
   function negate(condition: Node): Edit[] {
     const isEquality =
-      isBinaryExpression(condition) && /^[!=]/.test(textOf(condition.operatorToken))
+      is.isBinaryExpression(condition) && /^[!=]/.test(textOf(condition.operatorToken))
     if (isEquality || isNegation(condition)) return []
     return change(condition, `!(${textOf(condition)})`)
   }
@@ -94,5 +80,5 @@ function editsAt(node: Node, source: SourceFile): Edit[] {
 }
 
 function isNegation(node: Node): boolean {
-  return isPrefixUnaryExpression(node) && node.operator === SyntaxKind.ExclamationToken
+  return is.isPrefixUnaryExpression(node) && node.operator === SyntaxKind.ExclamationToken
 }

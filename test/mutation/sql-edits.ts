@@ -68,13 +68,6 @@ export function otherNumber(text: string): string {
 
 /** Pairs such as "< <=", each of which replaces the other. */
 export function bothWays(...pairs: string[]): Map<string, string> {
-  return new Map(
-    pairs.flatMap(pair => {
-      const [one = '', other = ''] = pair.split(' ')
-      return [
-        [one, other],
-        [other, one],
-      ] as const
-    }),
-  )
+  const swaps = pairs.map(pair => pair.split(' ') as [string, string])
+  return new Map([...swaps, ...swaps.map(([one, other]) => [other, one] as const)])
 }

@@ -29,7 +29,7 @@ const SESSION = [
   'test/session/access.test.ts',
 ]
 const THROTTLE = ['throttle', 'throttle-model'].map(it => `test/storage/${it}.test.ts`)
-const CONTRACTS = ['store', 'sessions', 'last-login'].map(it => `test/storage/${it}.test.ts`)
+const CONTRACTS = ['test/storage/store.test.ts']
 
 /** Further tests of a topic, by what the name of the file has in it. */
 const TOPICS: [RegExp, string[]][] = [

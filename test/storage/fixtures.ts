@@ -4,7 +4,6 @@ import { createHash, randomUUID } from 'node:crypto'
 import type { ThrottleScope } from '../../src/domain/attempt.ts'
 import type { Change } from '../../src/domain/audit.ts'
 import type { Store } from '../../src/domain/store.ts'
-import type { UserFields } from '../../src/domain/user.ts'
 
 /** No user has this email. */
 export const UNKNOWN_EMAIL = 'unknown@example.com'
@@ -19,20 +18,14 @@ export function changeAt(at = new Date()): Change {
 /** The changes of one user, by its email. Without a user, the id of none is given. */
 export function byEmail({ users, sessions }: Pick<Store, 'users' | 'sessions'>) {
   const idOf = async (email: string) => (await users.findByEmail(email))?.id ?? randomUUID()
+  const byId =
+    <Values extends unknown[], Result>(change: (id: string, ...values: Values) => Result) =>
+    async (email: string, ...values: Values) =>
+      change(await idOf(email), ...values)
   return {
-    set: async (email: string, fields: UserFields, change: Change) =>
-      users.set(await idOf(email), fields, change),
-    activate: async (email: string, change: Change) => users.activate(await idOf(email), change),
-    deactivate: async (email: string, change: Change) =>
-      users.deactivate(await idOf(email), change),
-    lock: async (email: string, until: Date, change: Change) =>
-      users.lock(await idOf(email), until, change),
-    unlock: async (email: string, change: Change) => users.unlock(await idOf(email), change),
-    setPassword: async (email: string, passwordHash: string, change: Change) =>
-      users.setPassword(await idOf(email), passwordHash, change),
-    delete: async (email: string, change: Change) => users.delete(await idOf(email), change),
-    endSessions: async (email: string, change: Change) =>
-      sessions.endAll(await idOf(email), change),
+    ...{ set: byId(users.set), setPassword: byId(users.setPassword), delete: byId(users.delete) },
+    ...{ activate: byId(users.activate), deactivate: byId(users.deactivate) },
+    ...{ lock: byId(users.lock), unlock: byId(users.unlock), endSessions: byId(sessions.endAll) },
   }
 }
 
@@ -103,11 +96,4 @@ export function toNumbers(row: Record<string, unknown> = {}) {
 
 export function digest(text: string): string {
   return createHash('sha256').update(text).digest('hex')
-}
-
-/** How many outcomes there are of each kind. */
-export function countKinds(outcomes: { kind: string }[]): Record<string, number> {
-  const counts: Record<string, number> = {}
-  for (const { kind } of outcomes) counts[kind] = (counts[kind] ?? 0) + 1
-  return counts
 }

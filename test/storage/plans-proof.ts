@@ -89,10 +89,7 @@ async function sentBy(engine: EngineName, action: () => Promise<void>): Promise<
 type Rows = Record<string, unknown>[]
 
 /** For unknown parameters, and with the settings that the service gives its connections. */
-async function plansOf(
-  { config, rows }: TestDatabase,
-  statements: string[],
-): Promise<Map<string, Rows>> {
+async function plansOf({ config, rows }: TestDatabase, statements: string[]) {
   const plans = new Map<string, Rows>()
   if (config.engine === 'sqlite') {
     for (const each of statements) plans.set(each, await rows(`explain query plan ${each}`))

@@ -1,17 +1,23 @@
 // Generated histories of attempts, locks, purges and clocks, run on an engine and on the model.
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
-import { DatabaseSync } from 'node:sqlite'
+import { after, test } from 'node:test'
 import fc from 'fast-check'
-import pg from 'pg'
 import type { DatabaseConfig } from '../../src/config/database.ts'
 import type { ScopeName, ThrottleScope } from '../../src/domain/attempt.ts'
 import type { Store } from '../../src/domain/store.ts'
 import { waitsUntil } from '../../src/domain/throttle.ts'
 import type { User } from '../../src/domain/user.ts'
 import type { EngineName } from '../../src/storage/sql/engine.ts'
+import { keysOf } from '../../src/storage/sql/throttle-rows.ts'
 import { digestOf } from '../../src/system/identifiers.ts'
-import { createMigratedDatabase, openPatientStore, type Row } from '../support/engines.ts'
+import { keepConnection } from '../operation/kept-connection.ts'
+import {
+  createMigratedDatabase,
+  ENGINES,
+  openPatientStore,
+  type TestDatabase,
+} from '../support/engines.ts'
 import { byEmail, changeAt, openFor } from './fixtures.ts'
 import { ThrottleModel, type UserState } from './throttle-model.ts'
 
@@ -128,31 +134,32 @@ const EVERY_SETTLEMENT: History = {
     })),
 }
 
-/** Fails with the shortest history after which the engine and the model differ, and its seed. */
-export async function checkHistories(engine: EngineName, numRuns: number): Promise<void> {
-  const database = await createMigratedDatabase(engine)
-  const direct = await connect(database.config)
-  const store = await openPatientStore(withOptions(database.config))
-  try {
-    for (const [email, { id, passwordHash }] of USERS) {
-      const user = { id, email, passwordHash, name: 'Name', role: 'user' }
-      await store.users.insert(user, changeAt(new Date(START)))
-    }
-    const goesAsInTheModel = fc.asyncProperty(histories, async history => {
-      for (const table of ['login_throttle', 'refresh_tokens', 'sessions']) {
-        await direct.query(`delete from ${table}`)
-      }
-      await direct.query(
-        'update users set failed_login_attempts = 0, locked_until = null, locked_by = null',
-      )
-      await runHistory(history, store, direct.query)
-    })
-    await fc.assert(goesAsInTheModel, { numRuns, examples: [[EVERY_SETTLEMENT]] })
-  } finally {
-    await store.close()
-    await direct.close()
-    await database.drop()
+/** Runs so many histories on each engine. */
+export function proveHistories(runs: Record<EngineName, number>): void {
+  for (const engine of ENGINES) {
+    test(`${runs[engine]} histories of attempts on ${engine} go as in the model`, () =>
+      checkHistories(engine, runs[engine]))
   }
+}
+
+/** Fails with the shortest history after which the engine and the model differ, and its seed. */
+async function checkHistories(engine: EngineName, numRuns: number): Promise<void> {
+  const { rows, config, drop } = await keepConnection(await createMigratedDatabase(engine))
+  const store = await openPatientStore(withOptions(config))
+  after(store.close)
+  after(drop)
+  for (const [email, { id, passwordHash }] of USERS) {
+    const user = { id, email, passwordHash, name: 'Name', role: 'user' }
+    await store.users.insert(user, changeAt(new Date(START)))
+  }
+  const goesAsInTheModel = fc.asyncProperty(histories, async history => {
+    for (const table of ['login_throttle', 'refresh_tokens', 'sessions']) {
+      await rows(`delete from ${table}`)
+    }
+    await rows('update users set failed_login_attempts = 0, locked_until = null, locked_by = null')
+    await runHistory(history, store, rows)
+  })
+  await fc.assert(goesAsInTheModel, { numRuns, examples: [[EVERY_SETTLEMENT]] })
 }
 
 function withOptions(config: DatabaseConfig): DatabaseConfig {
@@ -162,26 +169,9 @@ function withOptions(config: DatabaseConfig): DatabaseConfig {
   return { ...config, url: url.toString() }
 }
 
-type Query = (statement: string) => Promise<Row[]>
+type Rows = TestDatabase['rows']
 
-/** Reads and changes rows on a connection of its own, not through the store. */
-async function connect(config: DatabaseConfig): Promise<{ query: Query; close: () => unknown }> {
-  if (config.engine === 'sqlite') {
-    const database = new DatabaseSync(config.file, { timeout: 5_000 })
-    return {
-      query: async statement => database.prepare(statement).all(),
-      close: () => database.close(),
-    }
-  }
-  const client = new pg.Client({ connectionString: config.url })
-  await client.connect()
-  return {
-    query: async statement => (await client.query<Row>(statement)).rows,
-    close: () => client.end(),
-  }
-}
-
-async function runHistory({ budgets, steps }: History, store: Store, query: Query): Promise<void> {
+async function runHistory({ budgets, steps }: History, store: Store, rows: Rows): Promise<void> {
   const model = new ThrottleModel(USERS)
   const pending: Attempt[] = []
   let now = START
@@ -278,8 +268,8 @@ async function runHistory({ budgets, steps }: History, store: Store, query: Quer
   for (const step of steps) {
     await perform(step)
     if (step.kind === 'wait') continue
-    assert.deepEqual(await rowsByKey(query, SELECT_SCOPES), model.scopes)
-    assert.deepEqual(await rowsByKey(query, SELECT_USERS), model.users)
+    assert.deepEqual(await rowsByKey(rows, SELECT_SCOPES), model.scopes)
+    assert.deepEqual(await rowsByKey(rows, SELECT_USERS), model.users)
   }
 }
 
@@ -300,10 +290,6 @@ function endsOf(model: ThrottleModel, { day }: Budgets, keys: Iterable<string>, 
     ends.set(state.clearsAt, day * 15 * MINUTE)
   }
   return Array.from(ends, ([moment, spanMs]) => (moment ? [{ moment, spanMs }] : [])).flat()
-}
-
-function keysOf(scopes: ThrottleScope[]): string[] {
-  return scopes.map(({ key }) => key)
 }
 
 function scopesOf(
@@ -332,14 +318,14 @@ function scopesOf(
 
 function toUserState(user: User | null): UserState | null {
   if (!user) return null
-  const { id, passwordHash, failedLoginAttempts, lockedUntil, lockedBy } = user
-  const lockedUntilMs = lockedUntil?.getTime() ?? null
-  return { id, passwordHash, failedLoginAttempts, lockedUntil: lockedUntilMs, lockedBy }
+  const { id, passwordHash, failedLoginAttempts, lockedBy } = user
+  const lockedUntil = user.lockedUntil?.getTime() ?? null
+  return { id, passwordHash, failedLoginAttempts, lockedUntil, lockedBy }
 }
 
-async function rowsByKey(query: Query, statement: string) {
-  const rows = await query(statement)
-  return new Map(rows.map(({ key, ...row }) => [key, inMs(row)]))
+async function rowsByKey(rows: Rows, statement: string) {
+  const found = await rows(statement)
+  return new Map(found.map(({ key, ...row }) => [key, inMs(row)]))
 }
 
 /** With every time in milliseconds, as the model has it. */

@@ -182,10 +182,8 @@ export class ThrottleModel {
   }
 
   /** A copy of the scope's state in which ended leases, windows and blocks have taken effect. */
-  #currentState(
-    { key, name, emailDigest, maxFailures, maxDailyFailures }: ThrottleScope,
-    now: number,
-  ) {
+  #currentState(scope: ThrottleScope, now: number) {
+    const { key, name, emailDigest, maxFailures, maxDailyFailures } = scope
     const state: ScopeState = { ...(this.scopes.get(key) ?? emptyState(name, emailDigest)) }
 
     const isBlocked = isRunning(state.blockedUntil, now, WINDOW)

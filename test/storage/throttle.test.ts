@@ -8,7 +8,6 @@ import { inParallel } from '../support/own.ts'
 import {
   byEmail,
   changeAt,
-  countKinds,
   insertTestUser,
   makeScopes,
   openFor,
@@ -75,7 +74,8 @@ for (const engine of ENGINES) {
       const late = later(15 * MINUTE_MS)
       const reservations = await inParallel(30, () => reserve(scopes, late))
       // Of the 20 failures, one is forgiven.
-      assert.deepEqual(countKinds(reservations), { admitted: 6, busy: 24 })
+      const kinds = [...Array(6).fill('admitted'), ...Array(24).fill('busy')]
+      assert.deepEqual(reservations.map(({ kind }) => kind).toSorted(), kinds)
     })
 
     test('parallel reservations, settlements and purges neither fail nor deadlock', async () => {

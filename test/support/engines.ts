@@ -86,9 +86,7 @@ async function migrate({ config }: Pick<TestDatabase, 'config'>): Promise<void> 
 }
 
 /** Opens a store on a new database with all tables; both are removed after the calling suite. */
-export async function openTestStore(
-  engine: EngineName,
-): Promise<{ store: Store; database: TestDatabase }> {
+export async function openTestStore(engine: EngineName) {
   const database = await createMigratedDatabase(engine)
   const store = await openPatientStore(database.config)
   after(async () => {

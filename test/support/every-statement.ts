@@ -3,7 +3,6 @@ import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import type { Opening } from '../../src/domain/attempt.ts'
 import { addRemoved, NONE_REMOVED } from '../../src/domain/maintenance.ts'
-import type { NewRefreshToken } from '../../src/domain/refresh-token.ts'
 import type { Store } from '../../src/domain/store.ts'
 import { USER_STATES } from '../../src/domain/user.ts'
 import { limitsOf } from '../../src/login/scopes.ts'
@@ -25,13 +24,7 @@ export async function useEverything(store: Store, database: TestDatabase): Promi
   const later = (ms: number) => new Date(now.getTime() + ms)
   const email = `${randomUUID()}@example.com`
   const userId = await insertTestUser(store, email, now)
-  const token = (): NewRefreshToken => ({
-    id: randomUUID(),
-    digest: digest(randomUUID()),
-    keyId: 'k',
-    issuedAt: now,
-    expiresAt: later(7 * DAY_MS),
-  })
+  const token = () => makeSuccessor(now, later(7 * DAY_MS))
   const deviceDigest = digest(randomUUID())
   const deviceId = randomUUID()
   const open = async (isFirst: boolean, maxSessions: number, newHash?: string) => {
@@ -77,8 +70,7 @@ export async function useEverything(store: Store, database: TestDatabase): Promi
   await store.sessions.findLive(id, now)
   await store.sessions.findLiveByCookie(cookieDigest, now)
   await store.sessions.touchCookie(id, later(DAY_MS), now, now)
-  const successor = makeSuccessor(now, later(7 * DAY_MS))
-  const used = await store.refreshTokens.use(refreshToken.id, refreshToken.digest, successor, now)
+  const used = await store.refreshTokens.use(refreshToken.id, refreshToken.digest, token(), now)
   assert.equal(used.kind, 'replaced')
   const found = await store.refreshTokens.find(refreshToken.id, refreshToken.digest, now)
   assert.ok(found.kind === 'found' && found.successor)

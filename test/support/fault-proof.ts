@@ -103,11 +103,8 @@ async function proveRefusals(
   assert.ok((await readiness).ms < answeredWithinMs + 1_000, 'not ready in time')
   assert.ok(slowestPulseMs < aliveWithinMs, `alive after ${slowestPulseMs} ms`)
 
-  const failures = () =>
-    service
-      .lines()
-      .slice(linesBefore)
-      .filter(line => line.event === 'request.failed')
+  const lines = () => service.lines().slice(linesBefore)
+  const failures = () => lines().filter(({ event }) => event === 'request.failed')
   assert.ok(refused.length > 0)
   // The first failure is logged at once, the others as a count a second later.
   await until(
@@ -118,9 +115,8 @@ async function proveRefusals(
     const { message = '' } = err ?? {}
     if (count === undefined && !TIME_LIMIT.test(message)) assert.match(message, reason)
   }
-  const lines = service.lines().slice(linesBefore)
   assert.deepEqual(
-    lines.filter(({ event }) => event.startsWith('login.') && event !== 'login.shed'),
+    lines().filter(({ event }) => event.startsWith('login.') && event !== 'login.shed'),
     [],
     'no attempt was verified',
   )

@@ -51,11 +51,17 @@ export async function startPostgres(settings: string[] = []): Promise<PostgresSe
   const first = process.env.TEST_POSTGRES ?? folder
   const binaries = await findBinaries(first, isRoot)
   const empty = join(first, 'empty')
-  if (first === folder) await initialise(binaries, empty, identity)
+  if (first === folder) {
+    const options = ['--username=postgres', '--auth=trust', '--encoding=UTF8', '--no-locale']
+    await run(join(binaries, 'initdb'), ['--pgdata', empty, '--no-sync', ...options], {
+      ...identity,
+      cwd: folder,
+    })
+  }
   const data = join(dataFolder, 'data')
   await run('cp', ['-a', empty, data])
   const launch = (data: string, settings: string[]) =>
-    launchPostgres({ folder, binaries, identity }, data, settings)
+    launchPostgres(folder, binaries, identity, data, settings)
   const primary = await launch(data, settings)
 
   return {
@@ -79,26 +85,10 @@ export async function startPostgres(settings: string[] = []): Promise<PostgresSe
   }
 }
 
-async function initialise(
-  binaries: string,
-  data: string,
-  identity: Installation['identity'],
-): Promise<void> {
-  const options = ['--username=postgres', '--auth=trust', '--encoding=UTF8', '--no-locale']
-  await run(join(binaries, 'initdb'), ['--pgdata', data, '--no-sync', ...options], {
-    ...identity,
-    cwd: dirname(data),
-  })
-}
-
-type Installation = {
-  folder: string
-  binaries: string
-  identity: { uid?: number; gid?: number }
-}
-
 async function launchPostgres(
-  { folder, binaries, identity }: Installation,
+  folder: string,
+  binaries: string,
+  identity: { uid?: number; gid?: number },
   data: string,
   settings: string[],
 ): Promise<PostgresServer> {

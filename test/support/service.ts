@@ -95,27 +95,7 @@ let description: Description | null = null
 
 type NewUser = { passwordHash?: string; name?: string }
 
-export type TestService = {
-  url: string
-  store: Store
-  database: TestDatabase
-  dataDir: string
-  env: Record<string, string>
-  /** All lines logged until now. */
-  logged: () => Record<string, unknown>[]
-  logText: () => string
-  advance: (ms: number) => void
-  /** From now on until the given test ends, only `advance` moves the clock. */
-  stopClock: (owner: { after: (end: () => void) => void }) => void
-  now: () => Date
-  /** Fails if the answer is not as the OpenAPI document describes it. */
-  call: (call: Call) => Promise<Answer>
-  login: (email: unknown, password: unknown, from?: string) => Promise<Answer>
-  addUser: (email: string, user?: NewUser) => Promise<string>
-  /** Adds a user with an email that no other test uses; returns the email. */
-  newUser: () => Promise<string>
-  stop: () => Promise<void>
-}
+export type TestService = Awaited<ReturnType<typeof startTestService>>
 
 /**
  * If `other` is given: a second instance on the same database and keys, which must be stopped first.
@@ -124,14 +104,14 @@ export type TestService = {
 export async function startTestService(
   engine: EngineName,
   env: Record<string, string> = {},
-  other: TestService | null = null,
+  other: { database: TestDatabase; dataDir: string } | null = null,
   server?: string,
   wrap = (store: Store) => store,
-): Promise<TestService> {
+) {
   const database = other?.database ?? (await createMigratedDatabase(engine, server))
   const dataDir = other?.dataDir ?? (await makeTemporaryFolder('login-service-'))
   if (!other) await copyDevelopmentCertificate(dataDir, env)
-  const fullEnv = {
+  const fullEnv: Record<string, string> = {
     NODE_ENV: 'test',
     PORT: '0',
     OPS_PORT: '0',
@@ -160,10 +140,16 @@ export async function startTestService(
   const store = await openPatientStore(database.config)
   const client = await createClient(service.url, dataDir, config.tls?.certFile)
   // Behind a proxy it could not be fetched.
-  if (config.trustProxy.length === 0) description ??= await fetchDescription(service.url)
+  if (config.trustProxy.length === 0 && !description) {
+    // On a connection of its own, which no test sees.
+    const { call, close } = await createClient(service.url, dataDir, config.tls?.certFile)
+    description = createDescription((await call({ method: 'GET', path: '/openapi.json' })).text)
+    close()
+  }
   let users = 0
   let isStopped = false
 
+  /** Fails if the answer is not as the OpenAPI document describes it. */
   async function call(request: Call): Promise<Answer> {
     const answer = await client.call(request)
     description?.check(request.method ?? 'POST', request.path ?? LOGIN, answer)
@@ -175,16 +161,8 @@ export async function startTestService(
     { passwordHash: hash = passwordHash, name = 'Test User' }: NewUser = {},
   ): Promise<string> {
     const id = randomUUID()
-    await store.users.insert(
-      {
-        id,
-        email: canonicalEmail(email),
-        passwordHash: hash,
-        name,
-        role: 'user',
-      },
-      changeAt(now()),
-    )
+    const user = { id, email: canonicalEmail(email), passwordHash: hash, name, role: 'user' }
+    await store.users.insert(user, changeAt(now()))
     return id
   }
 
@@ -194,15 +172,17 @@ export async function startTestService(
     database,
     dataDir,
     env: fullEnv,
+    /** All lines logged until now. */
     logged() {
       for (const line of lines.slice(parsed.length)) parsed.push(JSON.parse(line))
       return [...parsed]
     },
     logText: () => lines.join(''),
-    advance: ms => {
+    advance: (ms: number) => {
       offsetMs += ms
     },
-    stopClock(owner) {
+    /** From now on until the given test ends, only `advance` moves the clock. */
+    stopClock(owner: { after: (end: () => void) => void }) {
       stoppedMs = Date.now()
       owner.after(() => {
         stoppedMs = null
@@ -210,9 +190,10 @@ export async function startTestService(
     },
     now,
     call,
-    login: (email, password, from) =>
+    login: (email: unknown, password: unknown, from?: string) =>
       call({ body: { email, password }, ...(from ? { from } : {}) }),
     addUser,
+    /** Adds a user with an email that no other test uses; returns the email. */
     async newUser() {
       const email = `new-user${++users}@example.com`
       await addUser(email)
@@ -229,22 +210,6 @@ export async function startTestService(
       await rm(dataDir, { recursive: true })
     },
   }
-}
-
-/** On a connection of its own, which no test sees. */
-async function fetchDescription(url: string): Promise<Description> {
-  const options = { agent: false, rejectUnauthorized: false }
-  const text = await new Promise<string>((resolve, reject) => {
-    https
-      .get(new URL('/openapi.json', url), options, answer => {
-        answer
-          .setEncoding('utf8')
-          .toArray()
-          .then(chunks => resolve(chunks.join('')), reject)
-      })
-      .once('error', reject)
-  })
-  return createDescription(text)
 }
 
 /** Trusts only the given certificate, by default the development certificate. */

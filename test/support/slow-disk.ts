@@ -2,18 +2,7 @@
 // of SQLite blocks its thread in a system call, as a disk does, until it has read a byte. While it is a file, each
 // commit takes the milliseconds that the file contains.
 import { execFile } from 'node:child_process'
-import {
-  closeSync,
-  constants,
-  existsSync,
-  openSync,
-  readFileSync,
-  readSync,
-  rmSync,
-  statSync,
-  writeFileSync,
-  writeSync,
-} from 'node:fs'
+import fs from 'node:fs'
 import { open, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { StatementSync } from 'node:sqlite'
@@ -34,16 +23,16 @@ export async function stallDisk(file: string): Promise<void> {
 
 /** Waits until a commit blocks its thread. */
 export async function waitForCommit(file: string): Promise<void> {
-  while (!existsSync(blocked(file))) await sleep(20)
+  while (!fs.existsSync(blocked(file))) await sleep(20)
 }
 
 /** Waits for a commit and lets it end. */
 export async function endOneCommit(file: string): Promise<void> {
   for (;;) {
     try {
-      const fifo = openSync(file, constants.O_WRONLY | constants.O_NONBLOCK)
-      writeSync(fifo, 'x')
-      closeSync(fifo)
+      const fifo = fs.openSync(file, fs.constants.O_WRONLY | fs.constants.O_NONBLOCK)
+      fs.writeSync(fifo, 'x')
+      fs.closeSync(fifo)
       return
     } catch (error) {
       // No thread has opened the FIFO for reading.
@@ -69,14 +58,14 @@ function blocked(file: string): string {
 }
 
 function waitForDisk(file: string): void {
-  const stats = statSync(file, { throwIfNoEntry: false })
+  const stats = fs.statSync(file, { throwIfNoEntry: false })
   if (stats?.isFIFO()) {
-    writeFileSync(blocked(file), '')
-    const fifo = openSync(file, 'r+')
-    readSync(fifo, Buffer.alloc(1))
-    closeSync(fifo)
-    rmSync(blocked(file), { force: true })
-  } else if (stats) Atomics.wait(cell, 0, 0, Number(readFileSync(file, 'utf8')))
+    fs.writeFileSync(blocked(file), '')
+    const fifo = fs.openSync(file, 'r+')
+    fs.readSync(fifo, Buffer.alloc(1))
+    fs.closeSync(fifo)
+    fs.rmSync(blocked(file), { force: true })
+  } else if (stats) Atomics.wait(cell, 0, 0, Number(fs.readFileSync(file, 'utf8')))
 }
 
 const cell = new Int32Array(new SharedArrayBuffer(4))

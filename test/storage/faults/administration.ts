@@ -126,12 +126,6 @@ function describeDeeds({ store, now, hasUser, countLive }: Subjects) {
   const deeds: Deed[] = [
     ['users add EMAIL --name Name --password-stdin', null, 'user.added EMAIL', isThere],
     ['users add EMAIL --name Name --generate', null, 'user.added EMAIL', isThere],
-    [
-      null,
-      'POST /users {"email":"EMAIL","name":"Name","generate":true}',
-      'user.added EMAIL',
-      isThere,
-    ],
     [null, `POST /users {"email":"EMAIL","name":"Name",${PASSWORD}}`, 'user.added EMAIL', isThere],
     [null, 'GET /users'],
     [null, 'GET /throttle'],

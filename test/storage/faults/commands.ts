@@ -8,7 +8,6 @@ import { after } from 'node:test'
 import bcrypt from 'bcrypt'
 import { createProgram } from '../../../src/cli/program.ts'
 import { createTerminal, type Streams } from '../../../src/cli/terminal.ts'
-import { loadKeySet } from '../../../src/keys/key-file.ts'
 import type { EngineName } from '../../../src/storage/sql/engine.ts'
 import { Failure } from '../../../src/system/failures.ts'
 import { keepConnection } from '../../operation/kept-connection.ts'
@@ -23,6 +22,7 @@ import { DAY_MS } from '../../support/session-client.ts'
 import { changeAt, insertTestUser } from '../fixtures.ts'
 import { administration } from './administration.ts'
 import { createFaults, type Faults } from './faults.ts'
+import { rotation } from './file-commands.ts'
 import { findBroken } from './invariants.ts'
 import type { Judge, Operations } from './loop.ts'
 import { createSubjects, NEW_PASSWORD } from './subjects.ts'
@@ -34,8 +34,6 @@ export type Commands = Awaited<ReturnType<typeof setUpCommands>>
 const MAX_TRIES = 5
 const AUDIT_DAYS = 30
 const NEW_NAME = 'Another'
-/** What a command that changes a file prints if the database cannot record that. */
-const NOT_RECORDED = 'The audit does not have this change'
 
 /** Commands on a new database, whose calls meet faults until the end of the test. */
 export async function setUpCommands(
@@ -111,7 +109,8 @@ export async function findWrongRepetition(run: () => Promise<Ended>): Promise<st
 }
 
 /** Every command that writes to the database, except for "database migrate". */
-export function databaseCommands({ run, store, folder }: Commands): Operations<Ended> {
+export function databaseCommands(commands: Commands): Operations<Ended> {
+  const { run, store, folder } = commands
   const subjects = createSubjects(store)
   const { newUser, isLive, countEvents } = subjects
 
@@ -146,22 +145,7 @@ export function databaseCommands({ run, store, folder }: Commands): Operations<E
     'users import of hashes': imported(),
     'users import with temporary passwords': imported('--without-passwords', 'temporary'),
     'users import --update': imported('--update'),
-    async 'keys rotate'() {
-      const SIGNING_KEYS_FILE = join(folder, `${randomUUID()}.json`)
-      const rotate = () => run(['keys', 'rotate'], '', { SIGNING_KEYS_FILE })
-      await rotate()
-      const { accessKeys: before } = await loadKeySet(SIGNING_KEYS_FILE)
-      return {
-        run: rotate,
-        async isDone({ stderr }) {
-          const { accessKeys } = await loadKeySet(SIGNING_KEYS_FILE)
-          const added = accessKeys.find(({ keyId }) => !before.some(old => old.keyId === keyId))
-          if (!added) return false
-          const events = await countEvents(added.keyId, 'key.added')
-          return events === 1 || stderr.includes(NOT_RECORDED)
-        },
-      }
-    },
+    'keys rotate': rotation(commands, 1),
     async 'database purge'() {
       const before = new Date(Date.now() - (AUDIT_DAYS + 1) * DAY_MS)
       const { id, sessionId } = await newUser(before)

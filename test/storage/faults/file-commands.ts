@@ -11,47 +11,50 @@ import type { Commands, Ended } from './commands.ts'
 import type { Operations } from './loop.ts'
 import { createSubjects } from './subjects.ts'
 
-export function fileCommands(commands: Commands): Operations<Ended> {
-  const { store } = commands
-  const { countEvents } = createSubjects(store)
-  async function newFolder() {
-    const folder = join(commands.folder, randomUUID())
-    await mkdir(folder)
-    const keys = join(folder, 'keys.json')
-    const run = (...args: string[]) => commands.run(args, '', { SIGNING_KEYS_FILE: keys })
-    const has = async (name: string) => (await readdir(folder)).includes(name)
-    return { folder, keys, run, has }
-  }
+/** What a command that changes a file prints if the database cannot record that. */
+const NOT_RECORDED = 'The audit does not have this change'
 
-  const rotation = (earlier: number) => async () => {
-    const { folder, keys, run } = await newFolder()
-    for (let made = 0; made < earlier; made++) await run('keys', 'rotate')
-    async function readIds() {
-      const set = await loadKeySet(keys).catch(error => {
-        if (error.code !== 'ENOENT') throw error
-        return { accessKeys: [], refreshKeys: [] }
-      })
-      return [...set.accessKeys, ...set.refreshKeys].map(({ keyId }) => keyId)
-    }
-    const before = await readIds()
-    return {
-      folder,
-      run: () => run('keys', 'rotate'),
-      async isDone({ error }: Ended) {
-        const added = (await readIds()).filter(id => !before.includes(id))
-        for (const id of error === null ? added : []) {
-          assert.equal(await countEvents(id, 'key.added'), 1, 'a key is not in the audit')
-        }
-        return added.length === 2
-      },
-    }
-  }
+async function newFolder(commands: Commands) {
+  const folder = join(commands.folder, randomUUID())
+  await mkdir(folder)
+  const keys = join(folder, 'keys.json')
+  const run = (...args: string[]) => commands.run(args, '', { SIGNING_KEYS_FILE: keys })
+  const has = async (name: string) => (await readdir(folder)).includes(name)
+  return { folder, keys, run, has }
+}
 
+/** After so many earlier rotations. */
+export const rotation = (commands: Commands, earlier: number) => async () => {
+  const { folder, keys, run } = await newFolder(commands)
+  for (let made = 0; made < earlier; made++) await run('keys', 'rotate')
+  async function readIds() {
+    const set = await loadKeySet(keys).catch(error => {
+      if (error.code !== 'ENOENT') throw error
+      return { accessKeys: [], refreshKeys: [] }
+    })
+    return [...set.accessKeys, ...set.refreshKeys].map(({ keyId }) => keyId)
+  }
+  const before = await readIds()
   return {
-    'keys rotate that makes the first': rotation(0),
-    'keys rotate that adds others': rotation(1),
+    folder,
+    run: () => run('keys', 'rotate'),
+    async isDone({ error, stderr }: Ended) {
+      const added = (await readIds()).filter(id => !before.includes(id))
+      for (const id of error === null ? added : []) {
+        const events = await createSubjects(commands.store).countEvents(id, 'key.added')
+        assert.ok(events === 1 || stderr.includes(NOT_RECORDED), 'a key is not in the audit')
+      }
+      return added.length === 2
+    },
+  }
+}
+
+export function fileCommands(commands: Commands): Operations<Ended> {
+  return {
+    'keys rotate that makes the first': rotation(commands, 0),
+    'keys rotate that adds others': rotation(commands, 1),
     async 'the certificate for development'() {
-      const { folder, has } = await newFolder()
+      const { folder, has } = await newFolder(commands)
       const config = loadConfig({ NODE_ENV: 'test', DATA_DIR: folder })
       const ended = { stdout: '', stderr: '', error: null }
       return {
@@ -66,7 +69,7 @@ export function fileCommands(commands: Commands): Operations<Ended> {
       }
     },
     async 'users export --output FILE'() {
-      const { folder, run, has } = await newFolder()
+      const { folder, run, has } = await newFolder(commands)
       return {
         folder,
         run: () => run('users', 'export', '--output', join(folder, 'users.ndjson')),
@@ -74,7 +77,7 @@ export function fileCommands(commands: Commands): Operations<Ended> {
       }
     },
     async 'users import with temporary passwords and rejected rows'() {
-      const { folder, run } = await newFolder()
+      const { folder, run } = await newFolder(commands)
       const file = join(folder, 'users.ndjson')
       const email = `${randomUUID()}@example.com`
       await writeFile(file, `{"email":"${email}","name":"Name"}\n{"email":"wrong"}\n`)
@@ -88,7 +91,7 @@ export function fileCommands(commands: Commands): Operations<Ended> {
           return isDone ? { ...ended, error: null } : ended
         },
         async isDone() {
-          if ((await store.users.findByEmail(email)) === null) return false
+          if ((await commands.store.users.findByEmail(email)) === null) return false
           const passwords = await readFile(`${file}.passwords`, 'utf8')
           assert.ok(passwords.includes(email), 'the password of a stored user is lost')
           return true

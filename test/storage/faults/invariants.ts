@@ -11,7 +11,7 @@ const LIVE_SESSION =
   'exists (select 1 from sessions s where s.user_id = u.id and s.ended_at is null)'
 
 /** Each one selects the ids of the rows that break it. */
-export const INVARIANTS: Record<string, (now: Date) => string> = {
+export const INVARIANTS = {
   'a session has no user': () =>
     'select id from sessions where user_id not in (select id from users)',
   'a refresh token has no session': () =>
@@ -73,7 +73,7 @@ export const INVARIANTS: Record<string, (now: Date) => string> = {
     'select id from audit_events where target_id is not null and target_id not in (select id from users)',
   'the key of devices is missing': () =>
     `select 'service' as id where (select count(*) from service) <> 1`,
-}
+} satisfies Record<string, (now: Date) => string>
 
 /** What is wrong with the tables, such as `a lock has no end: 7c9e…`. */
 export async function findBroken({ rows }: Pick<TestDatabase, 'rows'>, now: Date) {

@@ -39,15 +39,10 @@ export function publicRequests({
   const refresh = (refreshToken: string) => at('/refresh', { body: { refreshToken } })
   const isEnded = (sessionId: string) => async () => !(await isLive(sessionId))
 
+  type Preparation = (user: Awaited<ReturnType<typeof newUser>>) => Promise<unknown>
   /** An attempt that is refused, or opens no session. */
   const attempt =
-    (
-      success: number,
-      path: string,
-      fields: object,
-      before?: (user: Awaited<ReturnType<typeof newUser>>) => Promise<unknown>,
-    ) =>
-    async () => {
+    (success: number, path: string, fields: object, before?: Preparation) => async () => {
       const user = await newUser()
       await before?.(user)
       const { email, from } = user
@@ -58,6 +53,9 @@ export function publicRequests({
         ...(success === 401 && { isDone: hasFailed }),
       }
     }
+
+  const login = (success: number, before: Preparation) =>
+    attempt(success, '/login', { password: PASSWORD }, before)
 
   /** A request of a session, and whether it ends the session. */
   const within =
@@ -143,26 +141,16 @@ export function publicRequests({
       const [email, from] = [`${randomUUID()}@example.com`, newAddress()]
       return { success: 401, run: () => call({ from, body: { email, password: PASSWORD } }) }
     },
-    'POST /login with a temporary password': attempt(
-      403,
-      '/login',
-      { password: PASSWORD },
-      async ({ email, userId }) => {
-        const { passwordHash = '' } = (await store.users.findByEmail(email)) ?? {}
-        const end = new Date(now().getTime() + MINUTE_MS * 60)
-        await store.users.setPassword(userId, passwordHash, changeAt(now()), end)
-      },
-    ),
-    'POST /login after too many failures': attempt(
-      429,
-      '/login',
-      { password: PASSWORD },
-      async ({ email, from }) => {
-        for (let failure = 0; failure < PAIR_FAILURES; failure++) {
-          await call({ from, body: { email, password: 'wrong' } })
-        }
-      },
-    ),
+    'POST /login with a temporary password': login(403, async ({ email, userId }) => {
+      const { passwordHash = '' } = (await store.users.findByEmail(email)) ?? {}
+      const end = new Date(now().getTime() + MINUTE_MS * 60)
+      await store.users.setPassword(userId, passwordHash, changeAt(now()), end)
+    }),
+    'POST /login after too many failures': login(429, async ({ email, from }) => {
+      for (let failure = 0; failure < PAIR_FAILURES; failure++) {
+        await call({ from, body: { email, password: 'wrong' } })
+      }
+    }),
     async 'POST /password'() {
       const { email, from, sessionId } = await newSession()
       const body = { email, currentPassword: PASSWORD, newPassword: NEW_PASSWORD }

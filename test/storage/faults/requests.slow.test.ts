@@ -4,25 +4,19 @@ import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Document } from '../../../src/http/openapi/document.ts'
-import { LEASE_MS } from '../../../src/storage/sql/throttle-rows.ts'
-import { digestOf } from '../../../src/system/identifiers.ts'
 import { keepConnection } from '../../operation/kept-connection.ts'
 import { startAdminService } from '../../support/admin-service.ts'
 import { ENGINES } from '../../support/engines.ts'
 import { freePort } from '../../support/postgres-server.ts'
 import { IS_FULL } from '../../support/proof.ts'
-import { PASSWORD } from '../../support/service.ts'
 import { administration } from './administration.ts'
 import { createFaults, injectIntoDrivers } from './faults.ts'
 import { type Operations, proveAll } from './loop.ts'
 import { CALLBACK, publicRequests, RENEWING } from './public-requests.ts'
 import { createRequests, judgeRequests, type Response } from './requests.ts'
-import { LIMITS } from './subjects.ts'
 
 /** The only described operation that does not use the store. */
 const KEYS = '/.well-known/jwks.json'
-/** The first operation of a login reserves the attempt. */
-const SETTLING = 2
 /** A result of the readiness check is shared for a second, by a timer of this process. */
 const READINESS_SHARED_MS = 1_100
 
@@ -76,21 +70,6 @@ for (const engine of ENGINES) {
         })
       })
       assert.deepEqual(missing, [`get ${KEYS}`])
-    })
-
-    await t.test('an attempt that stays pending becomes a failure after its lease', async () => {
-      const { email, from } = await requests.newUser()
-      const login = () => service.login(email, PASSWORD, from)
-      const fault = { at: SETTLING, kind: 'error', isLasting: false } as const
-      assert.equal((await faults.during(fault, 'operation', login)).value.status, 500)
-      const states = async () =>
-        (await service.store.throttle.readOfEmail(digestOf(email), LIMITS, service.now())).map(
-          ({ pending, failures }) => ({ pending, failures }),
-        )
-      assert.deepEqual(await states(), Array(2).fill({ pending: 1, failures: 0 }))
-      service.advance(LEASE_MS)
-      assert.deepEqual(await states(), Array(2).fill({ pending: 0, failures: 1 }))
-      assert.equal((await login()).status, 200)
     })
 
     const common = { faults, judge: judgeRequests(requests), engine, clear: database.clear }

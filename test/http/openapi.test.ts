@@ -6,6 +6,7 @@ import { describe, test } from 'node:test'
 import { Validator } from '@seriousme/openapi-schema-validator'
 import type { FastifyInstance } from 'fastify'
 import { decodeJwt, decodeProtectedHeader } from 'jose'
+import type { Store } from '../../src/domain/store.ts'
 import type { Response } from '../../src/http/openapi/document.ts'
 import type { JsonSchema } from '../../src/http/openapi/operation.ts'
 import { createDescription } from '../support/described.ts'
@@ -62,14 +63,6 @@ describe('the OpenAPI document', async () => {
         { method: method.toUpperCase(), path: path.replace('{id}', MISSING_ID) },
       ]),
     ),
-  )
-  const raw = await createRawClient(service)
-  // The service waits for their ends while the other tests run.
-  const unfinished = Promise.all(
-    Object.values(targets).map(async target => {
-      const half = `${target.method} ${target.path} HTTP/1.1\r\nHost: localhost\r\n`
-      return [target, await raw.exchange(half)] as const
-    }),
   )
   /** Operation, status and code of every answer, such as "logIn 401 INVALID_CREDENTIALS". */
   const met = new Set<string>()
@@ -302,19 +295,15 @@ describe('the OpenAPI document', async () => {
   test('while the service stops every operation fails as described', async () => {
     const reading = Promise.withResolvers<void>()
     const allAnswered = Promise.withResolvers<void>()
-    const stopping = await own(
-      startTestService('sqlite', {}, null, undefined, store => ({
-        ...store,
-        sessions: {
-          ...store.sessions,
-          async findLiveByCookie(...args) {
-            reading.resolve()
-            await allAnswered.promise
-            return store.sessions.findLiveByCookie(...args)
-          },
-        },
-      })),
-    )
+    const wrap = (store: Store): Store => {
+      const findLiveByCookie: Store['sessions']['findLiveByCookie'] = async (...args) => {
+        reading.resolve()
+        await allAnswered.promise
+        return store.sessions.findLiveByCookie(...args)
+      }
+      return { ...store, sessions: { ...store.sessions, findLiveByCookie } }
+    }
+    const stopping = await own(startTestService('sqlite', {}, null, undefined, wrap))
     // The client of the service is closed when the service stops.
     const client = await createClient(stopping.url, stopping.dataDir)
     const slow = client.call({ ...targets.getSession, headers: cookie('A'.repeat(43)) })
@@ -332,11 +321,15 @@ describe('the OpenAPI document', async () => {
   })
 
   test('every operation refuses a request that does not end as described', async () => {
-    for (const [target, [answer]] of await unfinished) {
+    const raw = await createRawClient(service)
+    const halves = Object.values(targets).map(async target => {
+      const half = `${target.method} ${target.path} HTTP/1.1\r\nHost: localhost\r\n`
+      const [answer] = await raw.exchange(half)
       assert.equal(answer?.status, 408)
       const { status, headers, body: text } = answer
       note(target, { status, headers: Object.fromEntries(headers), text })
-    }
+    })
+    await Promise.all(halves)
   })
 
   test('every described status and code has been met, and no other', () => {

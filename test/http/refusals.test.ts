@@ -67,6 +67,10 @@ for (const engine of ENGINES_BY_RUN) {
       assert.deepEqual(lines, [{ level: 'info', event: 'session.refused', credential, reason }])
     }
 
+    const afterIdle = (value: string) => {
+      service.advance(31 * MINUTE_MS)
+      return value
+    }
     type ToValue = (login: Login) => Promise<string> | string
     // src/session/token-reason.test.ts has all reasons.
     const CASES: [Credential, reason: string, ToValue][] = [
@@ -79,14 +83,7 @@ for (const engine of ENGINES_BY_RUN) {
       ['access-token', 'bad-signature', ({ accessToken }) => changed(accessToken)],
       ['access-token', 'wrong-type', ({ refreshToken }) => refreshToken],
       ['cookie', 'unknown-session', () => 'A'.repeat(43)],
-      [
-        'cookie',
-        'cookie-idle',
-        login => {
-          service.advance(31 * MINUTE_MS)
-          return login.cookie
-        },
-      ],
+      ['cookie', 'cookie-idle', ({ cookie: value }) => afterIdle(value)],
     ]
     for (const [credential, reason, toValue] of CASES) {
       test(`the ${credential} is refused: ${reason}`, async () => {

@@ -205,6 +205,11 @@ describe('the OpenAPI document', async () => {
     const { etag = '' } = answers.find(({ headers }) => headers.etag)?.headers ?? {}
     await meet('listEndedSessions', { headers: { 'If-None-Match': etag } }, 304)
     assert.equal(answers[1]?.json.data.user.name, ODD_NAME)
+    const keys = answers.map(({ json: { data = {} } }) => Object.keys(data).join(' '))
+    const tokens = 'user accessToken refreshToken expiresIn'
+    const ofBrowser = ['user accessToken expiresIn', 'user session']
+    assert.deepEqual(keys.slice(1, 6), [tokens, tokens, tokens, ...ofBrowser])
+    assert.equal(keys[8], 'sessions next')
   })
 
   test('operations fail as described', async () => {

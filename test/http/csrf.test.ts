@@ -11,12 +11,50 @@ import {
   CSRF_FAILED,
   cookie,
   ownChange,
+  ownSessions,
   type SessionService,
   startSessionService,
 } from '../support/session-client.ts'
 
 const LISTED = 'https://app.example.com'
 const UNLISTED = 'https://evil.example'
+const SAME = { 'Sec-Fetch-Site': 'same-site' }
+const CROSS = { 'Sec-Fetch-Site': 'cross-site' }
+const OWN = { 'Sec-Fetch-Site': 'same-origin' }
+
+const FOREIGN: [page: string, OutgoingHttpHeaders][] = [
+  ['another site', CROSS],
+  ['another site with an origin', { ...CROSS, Origin: UNLISTED }],
+  ['the same site without an origin', SAME],
+  ['an unlisted origin of the same site', { ...SAME, Origin: 'https://x.app' }],
+  ['an origin like a listed one', { ...CROSS, Origin: `${LISTED}.evil.example` }],
+  ['two origins in one header', { ...CROSS, Origin: `${LISTED}, ${UNLISTED}` }],
+  ['a page with Origin: null', { ...CROSS, Origin: 'null' }],
+  ['Sec-Fetch-Site in capitals', { 'Sec-Fetch-Site': 'SAME-ORIGIN' }],
+  ['an unknown Sec-Fetch-Site', { 'Sec-Fetch-Site': 'x', Origin: 'null' }],
+]
+
+type Mode = 'listed' | 'development'
+/** Refused are changes, unless they are allowed with CORS_ORIGINS set, and logins in these modes. */
+type Page = [
+  page: string,
+  OutgoingHttpHeaders,
+  change: 'made' | 'refused',
+  ...refusedLogins: Mode[],
+]
+const PAGES: Page[] = [
+  ['this site', OWN, 'made'],
+  ['this site with another origin', { ...OWN, Origin: 'https://x' }, 'made'],
+  ['this site with Origin: null', { ...OWN, Origin: 'null' }, 'made'],
+  ['the address bar', { 'Sec-Fetch-Site': 'none' }, 'refused'],
+  ['a caller that sends neither header', {}, 'refused'],
+  ['a caller that names an unlisted origin', { Origin: UNLISTED }, 'refused'],
+  ['a listed site in a browser without Sec-Fetch-Site', { Origin: LISTED }, 'made'],
+  ['a listed site', { ...SAME, Origin: LISTED }, 'made', 'development'],
+  ['a listed site of another domain', { ...CROSS, Origin: LISTED }, 'made', 'development'],
+  ['an unlisted local page', { ...CROSS, Origin: 'http://localhost:3000' }, 'refused', 'listed'],
+  ...FOREIGN.map(([page, headers]): Page => [page, headers, 'refused', 'listed', 'development']),
+]
 const CHANGES: Call[] = [
   { method: 'POST', path: `${AUTH}/refresh` },
   { method: 'POST', path: `${AUTH}/logout` },
@@ -39,7 +77,7 @@ async function assertRefused(service: SessionService, reason: string, call: Call
 for (const engine of ENGINES_BY_RUN) {
   describe(`changes authenticated by the session cookie, on ${engine}`, async () => {
     const env = { CORS_ORIGINS: LISTED }
-    const service = await own(startSessionService(engine, env, createAddresses()))
+    const service = await ownSessions(engine, env, createAddresses())
     await service.addUser('kate@example.com')
     const login = await service.browserLogin('kate@example.com')
     const other = await service.browserLogin('kate@example.com')
@@ -70,44 +108,20 @@ for (const engine of ENGINES_BY_RUN) {
     for (const [name, csrf] of TOKENS) {
       test(`a CSRF token that is ${name} is refused at every change`, async () => {
         const reason = csrf === undefined ? 'csrf-no-token' : 'csrf-wrong-token'
-        const sent = { ...cookie(login.cookie), 'Sec-Fetch-Site': 'same-origin' }
+        const sent = { ...cookie(login.cookie), ...OWN }
         const headers = { ...sent, ...(csrf !== undefined && { 'X-CSRF-Token': csrf }) }
         for (const change of CHANGES) await assertRefused(service, reason, { ...change, headers })
       })
     }
 
-    const ALLOWED: [page: string, OutgoingHttpHeaders][] = [
-      ['this site', { 'Sec-Fetch-Site': 'same-origin' }],
-      ['this site with Origin: null', { 'Sec-Fetch-Site': 'same-origin', Origin: 'null' }],
-      ['a listed site', { 'Sec-Fetch-Site': 'same-site', Origin: LISTED }],
-      ['a listed site of another domain', { 'Sec-Fetch-Site': 'cross-site', Origin: LISTED }],
-      ['a listed site in a browser without Sec-Fetch-Site', { Origin: LISTED }],
-    ]
-    const FOREIGN: typeof ALLOWED = [
-      ['another site', { 'Sec-Fetch-Site': 'cross-site' }],
-      ['another site with an origin', { 'Sec-Fetch-Site': 'cross-site', Origin: UNLISTED }],
-      ['an unlisted origin of the same site', { 'Sec-Fetch-Site': 'same-site' }],
-      ['the address bar', { 'Sec-Fetch-Site': 'none' }],
-      ['a caller that sends neither header', {}],
-      ['an unlisted origin', { Origin: UNLISTED }],
-      ['an origin that starts like a listed one', { Origin: `${LISTED}.evil.example` }],
-      ['a page with Origin: null', { Origin: 'null' }],
-      ['two origins in one header', { Origin: `${LISTED}, ${UNLISTED}` }],
-      ['an unlisted local page', { Origin: 'http://localhost:3000' }],
-      ['Sec-Fetch-Site in capitals', { 'Sec-Fetch-Site': 'SAME-ORIGIN' }],
-    ]
     const credentials = { ...cookie(login.cookie), 'X-CSRF-Token': login.csrf }
-    for (const [page, headers] of ALLOWED) {
-      test(`a change with the right token from ${page} is made`, async () => {
-        assert.equal((await refresh({ ...credentials, ...headers })).status, 200)
-      })
-    }
-    for (const [page, headers] of FOREIGN) {
-      test(`a change with the right token from ${page} is refused`, async () => {
+    for (const [page, headers, change] of PAGES) {
+      test(`a change with the right token from ${page} is ${change}`, async () => {
+        const sent = { ...credentials, ...headers }
+        if (change === 'made') return assert.equal((await refresh(sent)).status, 200)
         const reason = Object.keys(headers).length > 0 ? 'csrf-other-site' : 'csrf-no-site'
         for (const path of ['/refresh', '/logout']) {
-          const call = { path: `${AUTH}${path}`, headers: { ...credentials, ...headers } }
-          await assertRefused(service, reason, call)
+          await assertRefused(service, reason, { path: `${AUTH}${path}`, headers: sent })
         }
       })
     }
@@ -128,7 +142,7 @@ for (const engine of ENGINES_BY_RUN) {
 
     test('a request with an access token or a refresh token needs no CSRF token', async () => {
       const { refreshToken, accessToken } = login
-      const headers = { ...cookie(login.cookie), 'Sec-Fetch-Site': 'cross-site' }
+      const headers = { ...cookie(login.cookie), ...CROSS }
       const byBearer = { ...headers, ...bearer(accessToken) }
       const { sessionId } = await service.programLogin('kate@example.com')
       assert.equal((await service.delete(`/sessions/${sessionId}`, byBearer)).status, 200)
@@ -136,11 +150,10 @@ for (const engine of ENGINES_BY_RUN) {
       assert.equal((await service.call(call)).status, 200)
     })
 
-    test('no refused change has ended a session, and no secret is logged or stored', async () => {
+    test('no refused change has ended a session', async () => {
       for (const { cookie: value } of [login, other]) {
         assert.equal((await service.get('/session', cookie(value))).status, 200)
       }
-      await service.assertSecretsKept()
     })
   })
 }
@@ -150,49 +163,29 @@ function changedAt(token: string, index: number): string {
   return `${token.slice(0, index)}${letter}${token.slice(index + 1)}`
 }
 
-describe('a login from a page of another site', () => {
-  const SAME = { 'Sec-Fetch-Site': 'same-site' }
-  const CROSS = { 'Sec-Fetch-Site': 'cross-site' }
-  /** With CORS_ORIGINS set, and in development without it. */
-  const PAGES: [page: string, OutgoingHttpHeaders, listed: 200 | 403, development: 200 | 403][] = [
-    ['our own page', { 'Sec-Fetch-Site': 'same-origin', Origin: 'https://x' }, 200, 200],
-    ['the address bar', { 'Sec-Fetch-Site': 'none' }, 200, 200],
-    ['a program', {}, 200, 200],
-    ['a program that names an origin', { Origin: UNLISTED }, 200, 200],
-    ['a listed page', { ...CROSS, Origin: LISTED }, 200, 403],
-    ['a listed origin of the same site', { ...SAME, Origin: LISTED }, 200, 403],
-    ['a page of this machine', { ...CROSS, Origin: 'http://localhost:3000' }, 403, 200],
-    ['another site', { ...CROSS, Origin: UNLISTED }, 403, 403],
-    ['an unlisted origin of the same site', { ...SAME, Origin: 'https://x.app' }, 403, 403],
-    ['an origin that starts like it', { ...CROSS, Origin: `${LISTED}.evil.app` }, 403, 403],
-    ['a page with Origin: null', { ...CROSS, Origin: 'null' }, 403, 403],
-    ['another site without an origin', CROSS, 403, 403],
-    ['an unknown Sec-Fetch-Site', { 'Sec-Fetch-Site': 'x', Origin: 'null' }, 403, 403],
-  ]
-  for (const env of [{ CORS_ORIGINS: LISTED }, {}]) {
-    const mode = 'CORS_ORIGINS' in env ? 'with a list' : 'in development'
-    test(`${mode} is refused without a hash or a count, unless its origin is allowed`, async () => {
-      const service = await own(startSessionService('sqlite', env, createAddresses()))
-      const email = 'kate@example.com'
-      await service.addUser(email)
-      for (const [page, headers, listed, development] of PAGES) {
-        if ((mode === 'with a list' ? listed : development) === 200) {
-          const call = { headers, body: { email, password: PASSWORD } }
-          const accepted = async () => assert.equal((await service.call(call)).status, 200, page)
-          assert.equal(await countHashes(accepted), 1)
-          continue
-        }
-        const counts = () => service.database.rows('select * from login_throttle')
-        const before = await counts()
-        for (const password of [PASSWORD, 'wrong']) {
-          const call = { path: LOGIN, headers, body: { email, password } }
-          const refused = () => assertRefused(service, 'csrf-other-site', call)
-          assert.equal(await countHashes(refused), 0, page)
-        }
-        assert.deepEqual(await counts(), before)
+for (const mode of ['listed', 'development'] as const) {
+  test(`a login is refused without a hash or a count, unless its origin is allowed: ${mode}`, async () => {
+    const env: Record<string, string> = mode === 'listed' ? { CORS_ORIGINS: LISTED } : {}
+    const service = await own(startSessionService('sqlite', env, createAddresses()))
+    const email = await service.newUser()
+    for (const [page, headers, , ...refusedIn] of PAGES) {
+      if (!refusedIn.includes(mode)) {
+        const call = { headers, body: { email, password: PASSWORD } }
+        const accepted = async () => assert.equal((await service.call(call)).status, 200, page)
+        assert.equal(await countHashes(accepted), 1)
+        continue
       }
-      const body = { email: 'x'.repeat(17_000) }
-      assert.equal((await service.call({ headers: CROSS, body })).status, 403, 'it is not read')
-    })
-  }
-})
+      const counts = () => service.database.rows('select * from login_throttle')
+      const before = await counts()
+      for (const password of [PASSWORD, 'wrong']) {
+        const call = { path: LOGIN, headers, body: { email, password } }
+        const refused = () => assertRefused(service, 'csrf-other-site', call)
+        assert.equal(await countHashes(refused), 0, page)
+      }
+      assert.deepEqual(await counts(), before)
+    }
+
+    const body = { email: 'x'.repeat(17_000) }
+    assert.equal((await service.call({ headers: CROSS, body })).status, 403, 'it is not read')
+  })
+}

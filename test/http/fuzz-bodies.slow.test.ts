@@ -23,24 +23,21 @@ const headerValue = fc
   .string({ unit: 'binary-ascii' })
   .map(text => text.replace(/[^\x20-\x7e]/g, ''))
 
+const asBody = (body: string | Buffer): Call => ({ headers: TYPE, body })
 const INVALID: [what: string, calls: fc.Arbitrary<Call>, statuses: number[]][] = [
   [
     'any JSON value as a body',
-    fc.jsonValue({ maxDepth: 5 }).map(value => ({ headers: TYPE, body: JSON.stringify(value) })),
+    fc.jsonValue({ maxDepth: 5 }).map(value => asBody(JSON.stringify(value))),
     [400, 401, 413],
   ],
   [
     'random bytes as a body',
-    fc
-      .uint8Array({ minLength: 1, maxLength: 300 })
-      .map(bytes => ({ headers: TYPE, body: Buffer.from(bytes) })),
+    fc.uint8Array({ minLength: 1, maxLength: 300 }).map(bytes => asBody(Buffer.from(bytes))),
     [400],
   ],
   [
     'random header values before an invalid body',
-    fc
-      .dictionary(headerName, headerValue)
-      .map(sent => ({ headers: { ...sent, ...TYPE }, body: '{}' })),
+    fc.dictionary(headerName, headerValue).map(it => ({ headers: { ...it, ...TYPE }, body: '{}' })),
     [400],
   ],
 ]

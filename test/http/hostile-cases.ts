@@ -15,9 +15,10 @@ export const post = (headers: string[], body: string | Buffer = '') =>
   Buffer.concat([Buffer.from(lines(`POST ${LOGIN} HTTP/1.1`, HOST, ...headers)), Buffer.from(body)])
 export const sized = (body: string | Buffer, ...headers: string[]) =>
   post([`Content-Length: ${Buffer.byteLength(body)}`, ...headers], body)
-const json = (body: string | Buffer) => sized(body, JSON_TYPE)
-export const chunked = (body: string, ...headers: string[]) =>
-  post(['Transfer-Encoding: chunked', JSON_TYPE, ...headers], body)
+const json = (body: string | Buffer, ...headers: string[]) => sized(body, JSON_TYPE, ...headers)
+const ofType = (type: string) => sized('{}', `Content-Type: ${type}`)
+export const chunked = (body: string, coding = 'chunked') =>
+  post([`Transfer-Encoding: ${coding}`, JSON_TYPE], body)
 
 type Named = [name: string, bytes: string | Buffer]
 
@@ -54,35 +55,22 @@ const BAD_REQUEST: Named[] = [
     ['Transfer-Encoding: chunked', 'Transfer-Encoding: identity'],
     ...['chunked, gzip', 'chunked, chunked', 'xchunked'].map(it => [`Transfer-Encoding: ${it}`]),
   ].map((headers): Named => [headers.join(' and '), post([...headers, JSON_TYPE], '0\r\n\r\n')]),
-  ...['3', '2'].map(
-    (length): Named => [
-      `the lengths 2 and ${length}`,
-      post(['Content-Length: 2', `Content-Length: ${length}`, JSON_TYPE], '{}'),
-    ],
-  ),
-  ...['2, 2', '-1', '+2', '0x2', '2.0', '', '9'.repeat(23), '20'].map(
-    (length): Named => [
-      `the length "${length}"`,
-      post([`Content-Length: ${length}`, JSON_TYPE], '{}'),
-    ],
-  ),
-  ['an unknown transfer coding', post(['Transfer-Encoding: cow', JSON_TYPE], '{}')],
-  [
-    'compressed chunks',
-    post(['Transfer-Encoding: gzip, chunked', JSON_TYPE], '2\r\n{}\r\n0\r\n\r\n'),
-  ],
+  ['the lengths 2 and 3', json('{}', 'Content-Length: 3')],
+  ['the length 2 twice', json('{}', 'Content-Length: 2')],
+  ...['2, 2', '-1', '+2', '0x2', '2.0', '', '9'.repeat(23), '20'].map((length): Named => {
+    return [`the length "${length}"`, post([`Content-Length: ${length}`, JSON_TYPE], '{}')]
+  }),
+  ['an unknown transfer coding', chunked('{}', 'cow')],
+  ['compressed chunks', chunked('2\r\n{}\r\n0\r\n\r\n', 'gzip, chunked')],
   ...['x', '-2', '0x2', 'f'.repeat(17)].map(
     (size): Named => [`the chunk size "${size}"`, chunked(`${size}\r\n{}\r\n0\r\n\r\n`)],
   ),
   ['a chunk longer than its size', chunked('2\r\n{}xx\r\n0\r\n\r\n')],
   ['a chunk ended by a bare line feed', chunked('2\n{}\n0\n\n')],
   ['chunks that end early', chunked('2\r\n{}\r\n')],
-  ['a repeated type', sized('{}', JSON_TYPE, 'Content-Type: text/plain')],
-  ['a repeated equal type', sized('{}', JSON_TYPE, JSON_TYPE)],
-  [
-    'a repeated encoding',
-    sized('{}', JSON_TYPE, 'Content-Encoding: identity', 'Content-Encoding: gzip'),
-  ],
+  ['a repeated type', json('{}', 'Content-Type: text/plain')],
+  ['a repeated equal type', json('{}', JSON_TYPE)],
+  ['a repeated encoding', json('{}', 'Content-Encoding: identity', 'Content-Encoding: gzip')],
   ['a repeated Authorization', get(LOGIN, 'Authorization: a', 'Authorization: b')],
   // Wrong escapes, half a character, one in too many bytes.
   ...['/%', '/%zz', '/%e0%a4', '/%c0%af', '/a b'].map((path): Named => [path, get(path)]),
@@ -143,29 +131,19 @@ const CASES_BY_ANSWER: Record<string, Named[]> = {
     ['CONNECT', lines('CONNECT localhost:443 HTTP/1.1', HOST)],
     ['an upgrade to WebSocket', get(LOGIN, 'Connection: Upgrade', 'Upgrade: websocket')],
     ['an upgrade to HTTP/2', get(LOGIN, 'Connection: Upgrade, HTTP2-Settings', 'Upgrade: h2c')],
-    [
-      'an absolute address of another host',
-      lines(`GET http://evil.example${LOGIN} HTTP/1.1`, HOST),
-    ],
+    ['an address of another host', lines(`GET http://evil.example${LOGIN} HTTP/1.1`, HOST)],
     ['HTTP/1.0 without a Host', lines(`GET ${LOGIN} HTTP/1.0`)],
     ['100 headers', get(LOGIN, ...Array.from({ length: 99 }, () => 'X: y'))],
   ],
   '415 UNSUPPORTED_MEDIA_TYPE': [
-    ...REFUSED_TYPES.map(
-      (type): Named => [`the type "${type}"`, sized('{}', `Content-Type: ${type}`)],
-    ),
-    [
-      'OPTIONS of an unknown address, with a body',
-      lines('OPTIONS /nothing HTTP/1.1', HOST, 'Content-Length: 2').concat('{}'),
-    ],
-    ['gzip', sized('{}', JSON_TYPE, 'Content-Encoding: gzip')],
-    ['an unknown encoding', sized('{}', JSON_TYPE, 'Content-Encoding: x')],
+    ...REFUSED_TYPES.map((type): Named => [`the type "${type}"`, ofType(type)]),
+    ['OPTIONS with a body', `${lines('OPTIONS /nothing HTTP/1.1', HOST, 'Content-Length: 2')}{}`],
+    ['gzip', json('{}', 'Content-Encoding: gzip')],
+    ['an unknown encoding', json('{}', 'Content-Encoding: x')],
     ['a body without a type', sized('{}')],
-    ['a long type', sized('{}', `Content-Type: application/json;${' '.repeat(240)}x`)],
+    ['a long type', ofType(`application/json;${' '.repeat(240)}x`)],
   ],
-  '417 EXPECTATION_FAILED': [
-    ['an unknown expectation', post(['Expect: miracles', 'Content-Length: 2', JSON_TYPE], '{}')],
-  ],
+  '417 EXPECTATION_FAILED': [['an unknown expectation', json('{}', 'Expect: miracles')]],
   '431 HEADERS_TOO_LARGE': [
     ['a long header', get(LOGIN, `X: ${'x'.repeat(20_000)}`)],
     ['a long header name', get(LOGIN, `${'X'.repeat(20_000)}: x`)],
@@ -183,14 +161,10 @@ const CASES_BY_ANSWER: Record<string, Named[]> = {
     ...INVALID_BODIES.map(([name, body]): Named => [`a body of ${name}`, json(body)]),
     ['an empty chunked body', chunked('0\r\n\r\n')],
     ['a body at the limit', json(' '.repeat(16 * 1024))],
-    [
-      'credentials in the address',
-      post([]).toString().replace(LOGIN, `${LOGIN}?email=a&password=b`),
-    ],
-    ['a type with parameters', sized('{}', 'Content-Type: application/json;charset=utf-8')],
-    ['a type in capitals', sized('{}', 'Content-Type: APPLICATION/JSON')],
-    ['an identity encoding', sized('{}', JSON_TYPE, 'Content-Encoding: identity')],
-    ['an announced continuation', sized('{}', JSON_TYPE, 'Expect: 100-continue')],
+    ['a type with parameters', ofType('application/json;charset=utf-8')],
+    ['a type in capitals', ofType('APPLICATION/JSON')],
+    ['an identity encoding', json('{}', 'Content-Encoding: identity')],
+    ['an announced continuation', json('{}', 'Expect: 100-continue')],
   ],
 }
 

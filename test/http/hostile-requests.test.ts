@@ -92,12 +92,8 @@ describe('hostile requests', async () => {
   test('1,000 idle connections from one address leave others unaffected', async t => {
     await service.addUser('bystander@example.com')
     const sockets = openIdle(service, 1_000)
-    t.after(() => {
-      for (const socket of sockets) socket.destroy()
-    })
-    const opening = sockets.map(socket =>
-      Promise.race([once(socket, 'connect'), once(socket, 'close')]),
-    )
+    t.after(() => sockets.map(socket => socket.destroy()))
+    const opening = sockets.map(it => Promise.race([once(it, 'connect'), once(it, 'close')]))
     const isLimited = async () => sockets.filter(socket => !socket.destroyed).length <= 256
     const { ms } = await timedByTicks(Promise.all(opening).then(() => until(isLimited)))
     assert.ok(ms < 5_000, 'then handshakes time out')

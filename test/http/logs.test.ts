@@ -28,18 +28,21 @@ const CODE = CANARY.padEnd(43, 'x')
 const AGENT = 'Test/1.0 (logs)'
 const UTC = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/
 const JSON_TYPE = { 'Content-Type': 'application/json' }
+const INVALID_TEXT = Buffer.from(`"${CANARY}\xff"`, 'latin1')
+const COMPRESSED = { 'Content-Encoding': 'gzip' }
+const HEADERS = {
+  ...{ Authorization: `Bearer ${CANARY}`, 'X-CSRF-Token': CANARY, 'X-Request-ID': CANARY },
+  ...{ Cookie: `__Host-session=${CANARY}; __Host-device=${CANARY}`, 'X-Forwarded-For': CANARY },
+  ...{ 'Proxy-Authorization': CANARY, Referer: `https://example.com/?token=${CANARY}` },
+  Origin: `https://${CANARY}.example`,
+}
 
 for (const engine of ENGINES_BY_RUN) {
   describe(`the log on ${engine}`, async () => {
     const opsPort = await freePort()
-    const service = await own(
-      startTestService(engine, {
-        OPS_PORT: String(opsPort),
-        THROTTLE_PAIR_FAILURES: '200',
-        THROTTLE_EMAIL_FAILURES: '201',
-        THROTTLE_CLIENT_FAILURES: '1000000',
-      }),
-    )
+    const budgets = { THROTTLE_PAIR_FAILURES: '200', THROTTLE_EMAIL_FAILURES: '201' }
+    const env = { OPS_PORT: String(opsPort), ...budgets, THROTTLE_CLIENT_FAILURES: '1000000' }
+    const service = await own(startTestService(engine, env))
 
     function attempt(email: string, password: string, call: Call = {}) {
       const headers = { 'User-Agent': AGENT, ...call.headers }
@@ -81,19 +84,9 @@ for (const engine of ENGINES_BY_RUN) {
         ['a list of passwords', { body: { email, password: [password] } }, 400, 'invalid-fields'],
         ['broken JSON', jsonCall(`{"${CANARY}`), 400, 'malformed-json'],
         ['a broken token', jsonCall(`{"${CANARY}`, '/refresh'), 400, 'malformed-json'],
-        [
-          'invalid UTF-8',
-          jsonCall(Buffer.from(`"${CANARY}\xff"`, 'latin1')),
-          400,
-          'malformed-json',
-        ],
+        ['invalid UTF-8', jsonCall(INVALID_TEXT), 400, 'malformed-json'],
         ['another type', { body: CANARY, headers: { 'Content-Type': 'a/b' } }, 415, 'media-type'],
-        [
-          'a compressed body',
-          { body: { CANARY }, headers: { 'Content-Encoding': 'gzip' } },
-          415,
-          'media-type',
-        ],
+        ['a compressed body', { body: { CANARY }, headers: COMPRESSED }, 415, 'media-type'],
         ['an expectation', { body: {}, headers: { Expect: CANARY } }, 417, 'expectation'],
         ['a large body', { body: { password: CANARY.repeat(4_000) } }, 413, 'body-too-large'],
         ['a long query', { path: `${LOGIN}?${CANARY.repeat(2_000)}` }, 400, 'bad-request'],
@@ -112,23 +105,7 @@ for (const engine of ENGINES_BY_RUN) {
         ],
         ['an unknown path', { method: 'GET', path: `/${CANARY}?token=${CANARY}` }, 404],
         ['another method', { method: 'GET', path: `${LOGIN}?token=${CANARY}` }, 405],
-        [
-          'every header but the User-Agent',
-          {
-            body: { email, password },
-            headers: {
-              Authorization: `Bearer ${CANARY}`,
-              Cookie: `__Host-session=${CANARY}; __Host-device=${CANARY}`,
-              'X-CSRF-Token': CANARY,
-              'X-Request-ID': CANARY,
-              'Proxy-Authorization': CANARY,
-              Referer: `https://example.com/?token=${CANARY}`,
-              Origin: `https://${CANARY}.example`,
-              'X-Forwarded-For': CANARY,
-            },
-          },
-          200,
-        ],
+        ['every header but the User-Agent', { body: { email, password }, headers: HEADERS }, 200],
       ]
       for (const [what, call, status, reason] of CALLS) {
         test(`for ${what}${reason ? `, which is refused: ${reason}` : ''}`, async () => {
@@ -170,13 +147,6 @@ for (const engine of ENGINES_BY_RUN) {
         const stored = await storedText(service.database)
         assert.ok(stored.includes(email))
         assert.ok(!stored.includes(CANARY))
-      })
-
-      test('for issued tokens', async () => {
-        const { data } = (await attempt(email, password)).json
-        for (const token of [data.accessToken, data.refreshToken]) {
-          for (const part of token.split('.')) assert.ok(!service.logText().includes(part))
-        }
       })
 
       test('for a login that fails in the database, which is logged as one error', async () => {
@@ -243,13 +213,8 @@ for (const engine of ENGINES_BY_RUN) {
       const told = others.map(({ time: _, requestId: __, userAgent: ___, ...line }) => line)
       // Failures after a hash are logged one by one.
       assert.equal(lines.length - others.length, 201)
-      const throttled = {
-        level: 'warn',
-        event: 'login.throttled',
-        email: 'attacked@example.com',
-        scope: 'email',
-        ip: '127.0.1.3',
-      }
+      const failed = { level: 'warn', email: 'attacked@example.com', ip: '127.0.1.3' }
+      const throttled = { ...failed, event: 'login.throttled', scope: 'email' }
       assert.deepEqual(told, [
         { level: 'error', event: 'account.alarm', userId, failures: 100, ip: '127.0.1.1' },
         { level: 'error', event: 'account.alarm', userId, failures: 200, ip: '127.0.1.1' },

@@ -2,15 +2,13 @@
 import assert from 'node:assert/strict'
 import { hash } from 'node:crypto'
 import { subscribe } from 'node:diagnostics_channel'
-import type { OutgoingHttpHeaders } from 'node:http'
 import { describe, test } from 'node:test'
 import { Validator } from '@seriousme/openapi-schema-validator'
-import bcrypt from 'bcrypt'
 import type { FastifyInstance } from 'fastify'
 import { decodeJwt, decodeProtectedHeader } from 'jose'
+import type { Store } from '../../src/domain/store.ts'
 import type { Response } from '../../src/http/openapi/document.ts'
 import type { JsonSchema } from '../../src/http/openapi/operation.ts'
-import { changeAt } from '../storage/fixtures.ts'
 import { createDescription } from '../support/described.ts'
 import { own } from '../support/own.ts'
 import { createRawClient } from '../support/raw-connection.ts'
@@ -21,10 +19,9 @@ import {
   LOGIN,
   PASSWORD,
   startTestService,
-  TEST_COST,
 } from '../support/service.ts'
 import { AUTH, bearer, cookie, ownChange, startSessionService } from '../support/session-client.ts'
-import { NAVIGATION, refreshIn } from '../support/visitor.ts'
+import { makeTemporary, NAVIGATION, refreshIn } from '../support/visitor.ts'
 
 const JSON_TYPE = { 'Content-Type': 'application/json' }
 const SESSIONS = `${AUTH}/sessions`
@@ -85,14 +82,11 @@ describe('the OpenAPI document', async () => {
     return answer
   }
 
-  test('is valid OpenAPI 3.1', async () => {
+  test('is valid OpenAPI 3.1; a broken one would be noticed', async () => {
     const validator = new Validator()
     const { valid, errors } = await validator.validate(JSON.parse(text))
     assert.ok(valid, JSON.stringify(errors))
     assert.equal(validator.version, '3.1')
-  })
-
-  test('a broken document would be noticed', async () => {
     const broken = JSON.parse(text)
     broken.paths[LOGIN].post.responses = { 200: { content: {} } }
     assert.equal((await new Validator().validate(broken)).valid, false)
@@ -100,17 +94,13 @@ describe('the OpenAPI document', async () => {
     assert.throws(() => description.check('POST', LOGIN, answer), /logIn 418 is not described/)
   })
 
-  test('describes every operation in words', () => {
-    for (const { operationId, summary, description: about, tags: own, security } of operations) {
+  test('describes every operation in words, the body of every success and the codes of every failure', () => {
+    for (const { operationId, responses, ...operation } of operations) {
+      const { summary, description: about, tags: own, security } = operation
       assert.match(summary, /^[A-Z].*[a-z]$/)
       assert.match(about, /^[A-Z].*\.$/)
       assert.ok(own.length === 1 && tags.some(({ name }) => name === own[0]))
       assert.ok(Array.isArray(security), operationId)
-    }
-  })
-
-  test('names the body of every success, and lists the codes of every failure', () => {
-    for (const { operationId, responses } of operations) {
       for (const [status, response] of Object.entries(responses)) {
         const { content } = description.resolve<Response>(response)
         if (['302', '304'].includes(status)) {
@@ -186,43 +176,40 @@ describe('the OpenAPI document', async () => {
     const token = bearer(accessToken)
     const byCookie = cookie(browser.cookie)
     const credentials = { email, password: PASSWORD }
-    const leaving = await service.call({
-      method: 'GET',
-      path: `/login?${new URLSearchParams({ return_to: CALLBACK, challenge: CHALLENGE })}`,
-      headers: { ...byCookie, ...NAVIGATION },
-    })
+    const query = new URLSearchParams({ return_to: CALLBACK, challenge: CHALLENGE })
+    const visit = { method: 'GET', path: `/login?${query}` }
+    const leaving = await service.call({ ...visit, headers: { ...byCookie, ...NAVIGATION } })
     const code = new URL(refreshIn(leaving) ?? '').searchParams.get('code')
-    const redeemed = await meet('redeemCode', { body: { code, verifier: VERIFIER } }, 200)
-    const answers = [
-      await meet('logIn', { body: credentials }, 200),
-      await meet('logIn', { body: credentials, headers: { 'Sec-Fetch-Site': 'none' } }, 200),
-      await meet('refresh', { body: { refreshToken } }, 200),
-      await meet('refresh', { headers: ownChange(browser) }, 200),
-      await meet('getSession', { headers: token }, 200),
-      await meet('getSession', { headers: byCookie }, 200),
-      await meet('listSessions', { headers: token }, 200),
-      await meet('listSessions', { headers: token, path: `${SESSIONS}?limit=1` }, 200),
-      await meet('verify', { headers: byCookie }, 200),
-      await meet('endSession', { headers: token, path: `${SESSIONS}/${other.sessionId}` }, 200),
-      await meet('endOtherSessions', { headers: token }, 200),
-      await meet('logOut', { headers: token }, 200),
-      await meet('logOut', {}, 200),
-      await meet('getKeys', {}, 200),
-      redeemed,
-      await meet('changePassword', { body: { email, ...NEW_PASSWORD } }, 200),
-      await meet('listEndedSessions', {}, 200),
+    const CALLS: [name: string, call: Call][] = [
+      ['redeemCode', { body: { code, verifier: VERIFIER } }],
+      ['logIn', { body: credentials }],
+      ['logIn', { body: credentials, headers: { 'Sec-Fetch-Site': 'none' } }],
+      ['refresh', { body: { refreshToken } }],
+      ['refresh', { headers: ownChange(browser) }],
+      ['getSession', { headers: token }],
+      ['getSession', { headers: byCookie }],
+      ['listSessions', { headers: token }],
+      ['listSessions', { headers: token, path: `${SESSIONS}?limit=1` }],
+      ['verify', { headers: byCookie }],
+      ['endSession', { headers: token, path: `${SESSIONS}/${other.sessionId}` }],
+      ['endOtherSessions', { headers: token }],
+      ['logOut', { headers: token }],
+      ['logOut', {}],
+      ['getKeys', {}],
+      ['changePassword', { body: { email, ...NEW_PASSWORD } }],
+      ['listEndedSessions', {}],
     ]
+    const answers: Answer[] = []
+    for (const [name, call] of CALLS) answers.push(await meet(name, call, 200))
     for (const { text: sent, json } of answers) assert.equal(sent, JSON.stringify(json))
     const { etag = '' } = answers.find(({ headers }) => headers.etag)?.headers ?? {}
     await meet('listEndedSessions', { headers: { 'If-None-Match': etag } }, 304)
+    assert.equal(answers[1]?.json.data.user.name, ODD_NAME)
     const keys = answers.map(({ json: { data = {} } }) => Object.keys(data).join(' '))
     const tokens = 'user accessToken refreshToken expiresIn'
-    assert.deepEqual(keys.slice(0, 5), [
-      ...[tokens, tokens, tokens],
-      ...['user accessToken expiresIn', 'user session'],
-    ])
-    assert.equal(answers[0]?.json.data.user.name, ODD_NAME)
-    assert.equal(keys[7], 'sessions next')
+    const ofBrowser = ['user accessToken expiresIn', 'user session']
+    assert.deepEqual(keys.slice(1, 6), [tokens, tokens, tokens, ...ofBrowser])
+    assert.equal(keys[8], 'sessions next')
   })
 
   test('operations fail as described', async () => {
@@ -231,11 +218,8 @@ describe('the OpenAPI document', async () => {
     const { cookie: value } = await service.browserLogin(email)
     const token = bearer((await service.programLogin(email)).accessToken)
     const foreign = { 'Sec-Fetch-Site': 'cross-site' }
-    const temporary = 'temporary@example.com'
-    const id = await service.addUser(temporary)
-    const until = new Date(service.now().getTime() + 3_600_000)
-    const passwordHash = await bcrypt.hash(PASSWORD, TEST_COST)
-    await service.store.users.setPassword(id, passwordHash, changeAt(service.now()), until)
+    const temporary = await service.newUser()
+    await makeTemporary(service, temporary)
     await meet('logIn', { body: { email: temporary, password: PASSWORD } }, 403)
     await meet('logIn', { body: { email } }, 400)
     await meet('logIn', { body: { email }, headers: foreign }, 403)
@@ -251,9 +235,8 @@ describe('the OpenAPI document', async () => {
     for (const query of ['limit=0', 'after=x', `after=${MISSING_ID}`, 'limit=1&limit=2']) {
       await meet('listSessions', { headers: token, path: `${SESSIONS}?${query}` }, 400)
     }
-    for (const name of [
-      ...['refresh', 'getSession', 'verify', 'listSessions', 'endOtherSessions', 'endSession'],
-    ]) {
+    const authenticated = ['getSession', 'verify', 'listSessions', 'endOtherSessions', 'endSession']
+    for (const name of ['refresh', ...authenticated]) {
       await meet(name, {}, 401)
     }
     await meet('refresh', { body: { refreshToken: 'a.b.c' } }, 401)
@@ -292,6 +275,56 @@ describe('the OpenAPI document', async () => {
     }
   })
 
+  test('behind a proxy every operation fails as described, and the document is the same', async () => {
+    const SECRET = 'https://secret.example.org'
+    const hosts = { RETURN_TO_ORIGINS: SECRET, JWT_ISSUER: SECRET, CORS_ORIGINS: SECRET }
+    const env = { TRUST_PROXY: '127.0.0.1/32', BRAND_NAME: 'Acme', BCRYPT_COST: '10', ...hosts }
+    const proxied = await own(startSessionService('sqlite', env))
+    const forwarded = (proto: string, client: string) => ({
+      'X-Forwarded-Proto': proto,
+      'X-Forwarded-For': client,
+    })
+    for (const name of Object.keys(targets)) {
+      await meet(name, { headers: forwarded('http', '203.0.113.9') }, 403, proxied)
+      await meet(name, { headers: forwarded('https', 'unknown') }, 500, proxied)
+    }
+    const headers = forwarded('https', '203.0.113.9')
+    const opened = { 'X-Forwarded-Host': new URL(SECRET).host, 'X-Forwarded-Uri': '/orders' }
+    const visit = { ...headers, ...opened, 'X-Forwarded-Method': 'GET', ...NAVIGATION }
+    await meet('verify', { headers: visit }, 302, proxied)
+    const other = await proxied.call({ method: 'GET', path: '/openapi.json', headers })
+    assert.equal(other.text, text)
+    assert.doesNotMatch(text, /example\.org|localhost|127\.0\.0|\/tmp|:\d{4}/)
+  })
+
+  test('while the service stops every operation fails as described', async () => {
+    const reading = Promise.withResolvers<void>()
+    const allAnswered = Promise.withResolvers<void>()
+    const wrap = (store: Store): Store => {
+      const findLiveByCookie: Store['sessions']['findLiveByCookie'] = async (...args) => {
+        reading.resolve()
+        await allAnswered.promise
+        return store.sessions.findLiveByCookie(...args)
+      }
+      return { ...store, sessions: { ...store.sessions, findLiveByCookie } }
+    }
+    const stopping = await own(startTestService('sqlite', {}, null, undefined, wrap))
+    // The client of the service is closed when the service stops.
+    const client = await createClient(stopping.url, stopping.dataDir)
+    const slow = client.call({ ...targets.getSession, headers: cookie('A'.repeat(43)) })
+    await reading.promise
+    const stopped = stopping.stop()
+    for (const target of Object.values(targets)) {
+      const answer = await client.call(target)
+      assert.equal(answer.status, 503, answer.text)
+      note(target, answer)
+    }
+    allAnswered.resolve()
+    assert.equal((await slow).status, 401)
+    await stopped
+    client.close()
+  })
+
   test('every operation refuses a request that does not end as described', async () => {
     const raw = await createRawClient(service)
     const halves = Object.values(targets).map(async target => {
@@ -302,72 +335,6 @@ describe('the OpenAPI document', async () => {
       note(target, { status, headers: Object.fromEntries(headers), text })
     })
     await Promise.all(halves)
-  })
-
-  test('behind a proxy every operation fails as described, and the document is the same', async () => {
-    const SECRET = 'https://secret.example.org'
-    const proxied = await own(
-      startSessionService('sqlite', {
-        TRUST_PROXY: '127.0.0.1/32',
-        RETURN_TO_ORIGINS: SECRET,
-        JWT_ISSUER: SECRET,
-        BRAND_NAME: 'Acme',
-        CORS_ORIGINS: SECRET,
-        BCRYPT_COST: '10',
-      }),
-    )
-    const forwarded = (proto: string, client: string): OutgoingHttpHeaders => ({
-      'X-Forwarded-Proto': proto,
-      'X-Forwarded-For': client,
-    })
-    for (const name of Object.keys(targets)) {
-      await meet(name, { headers: forwarded('http', '203.0.113.9') }, 403, proxied)
-      await meet(name, { headers: forwarded('https', 'unknown') }, 500, proxied)
-    }
-    const headers = forwarded('https', '203.0.113.9')
-    const opened = {
-      'X-Forwarded-Host': new URL(SECRET).host,
-      'X-Forwarded-Uri': '/orders',
-      'X-Forwarded-Method': 'GET',
-      'Sec-Fetch-Mode': 'navigate',
-    }
-    await meet('verify', { headers: { ...headers, ...opened } }, 302, proxied)
-    const other = await proxied.call({ method: 'GET', path: '/openapi.json', headers })
-    assert.equal(other.text, text)
-    assert.doesNotMatch(text, /example\.org|localhost|127\.0\.0|\/tmp|:\d{4}/)
-  })
-
-  test('while the service stops every operation fails as described', async () => {
-    const reading = Promise.withResolvers<void>()
-    const allAnswered = Promise.withResolvers<void>()
-    const stopping = await own(
-      startTestService('sqlite', {}, null, undefined, store => ({
-        ...store,
-        sessions: {
-          ...store.sessions,
-          async findLiveByCookie(...args) {
-            reading.resolve()
-            await allAnswered.promise
-            return store.sessions.findLiveByCookie(...args)
-          },
-        },
-      })),
-    )
-    // The client of the service is closed when the service stops.
-    const client = await createClient(stopping.url, stopping.dataDir)
-    const slow = client.call({ ...targets.getSession, headers: cookie('A'.repeat(43)) })
-    await reading.promise
-    const stopped = stopping.stop()
-    const answers = Object.values(targets).map(async target => {
-      const answer = await client.call(target)
-      assert.equal(answer.status, 503, answer.text)
-      note(target, answer)
-    })
-    await Promise.all(answers)
-    allAnswered.resolve()
-    assert.equal((await slow).status, 401)
-    await stopped
-    client.close()
   })
 
   test('every described status and code has been met, and no other', () => {

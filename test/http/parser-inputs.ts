@@ -69,12 +69,10 @@ const SESSION_COOKIE = `__Host-session=${'x'.repeat(43)}`
 const PAGE: Request = { path: '/login' }
 const SESSION: Request = { path: `${AUTH}/session` }
 const VERIFY: Request = { path: `${AUTH}/verify` }
+const NAVIGATION = ['X-Forwarded-Method: GET', 'Sec-Fetch-Mode: navigate']
 const VISIT = {
   ...VERIFY,
-  headers: [
-    ...['X-Forwarded-Method: GET', 'Sec-Fetch-Mode: navigate'],
-    ...['X-Forwarded-Host: app.example.com', 'X-Forwarded-Uri: /'],
-  ],
+  headers: [...NAVIGATION, 'X-Forwarded-Host: app.example.com', 'X-Forwarded-Uri: /'],
 }
 const END: Request = {
   method: 'DELETE',
@@ -84,18 +82,14 @@ const END: Request = {
 const ATTEMPT = postJson(LOGIN, { email: 'unknown@example.com', password: 'wrong' })
 const REFRESH = postJson(`${AUTH}/refresh`, { refreshToken: 'a.b.c' })
 const LOGOUT = postJson(`${AUTH}/logout`, { refreshToken: 'a.b.c' })
-const PREFLIGHT: Request = {
-  method: 'OPTIONS',
-  path: LOGIN,
-  headers: ['Origin: http://localhost', 'Access-Control-Request-Method: POST'],
-}
-const FORWARDED: Request = {
-  path: '/login',
-  headers: ['X-Forwarded-Proto: https', 'X-Forwarded-For: 203.0.113.9'],
-}
+const ASKED = ['Origin: http://localhost', 'Access-Control-Request-Method: POST']
+const PREFLIGHT: Request = { method: 'OPTIONS', path: LOGIN, headers: ASKED }
+const PROXY_HEADERS = ['X-Forwarded-Proto: https', 'X-Forwarded-For: 203.0.113.9']
+const FORWARDED: Request = { path: '/login', headers: PROXY_HEADERS }
 
 const encoded = (value: string) => Buffer.from(value).toString('base64url')
-const tokenWith = (header: object) => `${encoded(JSON.stringify(header))}.${encoded('{}')}.x`
+const tokenOf = (typ: string, alg: string, piece: string) =>
+  `${encoded(JSON.stringify({ alg, typ, kid: fill(piece, LENGTH / 3) }))}.${encoded('{}')}.x`
 const bearer = (token: string) => ({ ...SESSION, headers: [`Authorization: Bearer ${token}`] })
 
 export const INPUTS: Input[] = [
@@ -133,16 +127,10 @@ export const INPUTS: Input[] = [
   part('the path', { path: '/nothing' }, piece => ({ path: `/${toAddress(fill(piece))}` })),
   part('the body', closed(LOGOUT), piece => postJson(`${AUTH}/logout`, fill(piece))),
   part('the key id of a refresh token', REFRESH, piece =>
-    postJson(`${AUTH}/refresh`, {
-      refreshToken: tokenWith({ alg: 'HS256', typ: 'rt+jwt', kid: fill(piece, LENGTH / 3) }),
-    }),
+    postJson(`${AUTH}/refresh`, { refreshToken: tokenOf('rt+jwt', 'HS256', piece) }),
   ),
-  part('the key id of an access token', SESSION, piece =>
-    bearer(tokenWith({ alg: 'ES256', typ: 'at+jwt', kid: fill(piece, LENGTH / 3) })),
-  ),
-  part('the header of an access token', SESSION, piece =>
-    bearer(`${encoded(fill(piece, 10_000))}.a.b`),
-  ),
+  part('the key id of an access token', SESSION, it => bearer(tokenOf('at+jwt', 'ES256', it))),
+  part('the header of an access token', SESSION, it => bearer(`${encoded(fill(it, 10_000))}.a.b`)),
 ]
 
 export const FORWARDED_INPUTS: Input[] = [

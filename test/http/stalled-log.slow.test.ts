@@ -3,7 +3,7 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { createInterface } from 'node:readline'
 import { test } from 'node:test'
-import { inParallel } from '../support/own.ts'
+import { inParallel, own } from '../support/own.ts'
 import { freePort } from '../support/postgres-server.ts'
 import { BASE_ENV, createDeployment, type Line, SERVE, until } from '../support/process.ts'
 import { createClient, PASSWORD, UNLIMITED } from '../support/service.ts'
@@ -16,17 +16,14 @@ const countOf = (lines: Line[], event: string) => lines.filter(line => line.even
 
 test('while the log is not read, lines are dropped and counted, logins are answered, and memory is bounded', async context => {
   const FAILURES = 1_200
-  const deployment = await createDeployment('sqlite', UNLIMITED)
+  const deployment = await own(createDeployment('sqlite', UNLIMITED))
   await deployment.addUser('kate@example.com')
   const [PORT, OPS_PORT] = [String(await freePort()), String(await freePort())]
   const env = { ...BASE_ENV, ...deployment.env, PORT, OPS_PORT }
   const [file = '', ...args] = SERVE
   // The output is not read until the logins have been answered.
   const service = spawn(file, args, { env, stdio: ['ignore', 'pipe', 'inherit'] })
-  context.after(async () => {
-    service.kill('SIGKILL')
-    await deployment.remove()
-  })
+  context.after(() => service.kill('SIGKILL'))
   const readiness = () => fetch(`http://127.0.0.1:${OPS_PORT}/readyz`).catch(() => null)
   await until(async () => (await readiness())?.status === 200)
   const client = await createClient(`https://127.0.0.1:${PORT}`, deployment.dataDir)

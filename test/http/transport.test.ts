@@ -1,15 +1,21 @@
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { readFile } from 'node:fs/promises'
-import { connect as connectPlain } from 'node:net'
+import { connect as connectPlain, type Socket } from 'node:net'
 import { join } from 'node:path'
 import { describe, test } from 'node:test'
 import { type ConnectionOptions, connect as connectTls, type TLSSocket } from 'node:tls'
 import { writeCertificate } from '../support/certificates.ts'
-import { inParallel, own, ownFolder } from '../support/own.ts'
+import { faultsIn, inParallel, own, ownFolder } from '../support/own.ts'
 import { answersOf, createRawClient, receive } from '../support/raw-connection.ts'
-import { countStatuses, loggedBy, startTestService, type TestService } from '../support/service.ts'
-import { get, JSON_TYPE, post } from './hostile-cases.ts'
+import {
+  countStatuses,
+  LOGIN,
+  loggedBy,
+  startTestService,
+  type TestService,
+} from '../support/service.ts'
+import { get, JSON_TYPE, method, post } from './hostile-cases.ts'
 
 async function shakeHands({ url }: TestService, options: ConnectionOptions): Promise<TLSSocket> {
   const port = Number(new URL(url).port)
@@ -57,35 +63,46 @@ describe('TLS', async () => {
   const service = await own(startTestService('sqlite'))
   const ca = await readFile(join(service.dataDir, 'development-cert.pem'))
 
+  async function openPlain(): Promise<Socket> {
+    const socket = connectPlain(Number(new URL(service.url).port), '127.0.0.1')
+    await once(socket, 'connect')
+    return socket
+  }
+  async function exchangePlain(bytes: string | Buffer): Promise<Buffer> {
+    const socket = await openPlain()
+    socket.write(bytes)
+    return receive(socket)
+  }
+
   test('the keys of TLS 1.3 withstand quantum computers, if OpenSSL knows how', async () => {
-    const socket = await shakeHands(service, {
-      minVersion: 'TLSv1.3',
-      ca,
-      rejectUnauthorized: true,
-    })
+    const verified = { ca, rejectUnauthorized: true }
+    const socket = await shakeHands(service, { minVersion: 'TLSv1.3', ...verified })
     const [major = 0, minor = 0] = process.versions.openssl.split('.').map(Number)
     const expected = major > 3 || (major === 3 && minor >= 5) ? 'X25519MLKEM768' : 'X25519'
     assert.equal(Object(socket.getEphemeralKeyInfo()).name, expected)
     socket.destroy()
   })
 
-  test('callers that reset their connections cause no error line', async () => {
-    const { port } = new URL(service.url)
-    const lines = await loggedBy(service, async () => {
-      for (let i = 0; i < 20; i++) {
-        const socket = connectPlain(Number(port), '127.0.0.1')
-        const tls = connectTls({ socket, ca, servername: 'localhost' })
-        tls.on('error', () => {})
-        await once(tls, 'secureConnect')
-        tls.write(get('/login'))
-        socket.resetAndDestroy()
+  test('callers that reset their connections in plain HTTP cause no line, and in TLS no error', async () => {
+    const plainLines = await loggedBy(service, async () => {
+      for (let i = 0; i < 50; i++) {
+        const socket = (await openPlain()).on('error', () => {})
+        socket.write(get('/'), () => socket.resetAndDestroy())
+        await once(socket, 'close')
       }
       assert.equal((await service.call({ method: 'GET' })).status, 405)
     })
-    assert.deepEqual(
-      lines.filter(({ level }) => level === 'error'),
-      [],
-    )
+    assert.deepEqual(plainLines, [])
+    for (let i = 0; i < 20; i++) {
+      const socket = await openPlain()
+      const tls = connectTls({ socket, ca, servername: 'localhost' })
+      tls.on('error', () => {})
+      await once(tls, 'secureConnect')
+      tls.write(get('/login'))
+      socket.resetAndDestroy()
+    }
+    assert.equal((await service.call({ method: 'GET' })).status, 405)
+    assert.deepEqual(faultsIn(service), [])
   })
 
   test('a caller that sends a body of 1 MB before it reads gets the 413', async () => {
@@ -120,5 +137,53 @@ describe('TLS', async () => {
       return service.call({ body, headers })
     })
     assert.deepEqual(countStatuses(answers), { 401: 5, 429: 15 })
+  })
+
+  // http:// instead of https://: the port needs TLS, and answers plain HTTP with an error that says so.
+  const REQUESTS: [string, string | Buffer][] = [
+    ['a GET', get(LOGIN)],
+    ['a preflight', method('OPTIONS')],
+    ['a DELETE', method('DELETE', '/api/v1/auth/sessions')],
+    ['a CONNECT', 'CONNECT example.com:443 HTTP/1.1\r\nHost: example.com:443\r\n\r\n'],
+    ['half a request line', 'GET /login'],
+    ['a method and then noise', `POST ${'\0\x16\x03\x01'.repeat(1_000)}`],
+    ['a login with a huge body', post(['Content-Length: 1000000'], 'x'.repeat(1_000_000))],
+    ['two requests at once', 'GET / HTTP/1.1\r\n\r\nGET / HTTP/1.1\r\n\r\n'],
+  ]
+  for (const [name, bytes] of REQUESTS) {
+    test(`${name} in plain HTTP gets one 400 in the envelope, and the connection is closed`, async () => {
+      const [answer, ...others] = answersOf(await exchangePlain(bytes))
+      assert.deepEqual(others, [])
+      assert.equal(answer?.status, 400)
+      assert.deepEqual(JSON.parse(answer.body), {
+        success: false,
+        error: {
+          code: 'BAD_REQUEST',
+          message: 'The request could not be understood. Send valid HTTP to an https:// address.',
+        },
+      })
+      const { headers } = answer
+      assert.equal(headers.get('content-type'), 'application/json; charset=utf-8')
+      assert.equal(headers.get('connection'), 'close')
+      assert.match(headers.get('x-request-id') ?? '', /^[\da-f-]{36}$/)
+      assert.ok(headers.has('content-security-policy'))
+      // HSTS is valid over TLS only; with a redirect, callers would keep starting with plain HTTP.
+      for (const name of ['strict-transport-security', 'location', 'set-cookie']) {
+        assert.ok(!headers.has(name), name)
+      }
+    })
+  }
+
+  test('a plain request that arrives byte by byte is answered 400 before it is complete', async () => {
+    const socket = (await openPlain()).setNoDelay()
+    const received = receive(socket)
+    for (const byte of 'GET /login') socket.write(byte)
+    assert.equal(answersOf(await received)[0]?.status, 400)
+  })
+
+  test('bytes that are neither HTTP nor TLS get no HTTP answer', async () => {
+    for (const bytes of ['\0\0\0\0\0\0\0\0', 'SSH-2.0-OpenSSH_9.2\r\n', 'get / http/1.1\r\n\r\n']) {
+      assert.doesNotMatch((await exchangePlain(bytes)).toString('latin1'), /HTTP/)
+    }
   })
 })

@@ -70,9 +70,9 @@ export function formInputs(
     inputsOf({ id: `the form ${path}`, method: 'POST', path, mediaType: FORM }, [
       ...(path === '/login' ? PAGE_QUERY : []).map(name => toPart({ in: 'query', name })),
       { place: 'header', name: 'Cookie', isInPlain: true, plain: cookie },
-      ...names.map((name): Part => {
-        return { place: 'body', name, isInPlain: true, plain: () => plainOf(name) }
-      }),
+      ...names.map(
+        (name): Part => ({ place: 'body', name, isInPlain: true, plain: () => plainOf(name) }),
+      ),
     ]),
   )
 }
@@ -83,10 +83,10 @@ function inputsOf({ id, method, path, mediaType }: Target, parts: Part[]): Input
     const textsIn = (place: Place) =>
       parts
         .filter(part => part.place === place && (part.isInPlain || part === filled))
-        .map((part): [name: string, text: string] => [
-          part.name,
-          `${part.start ?? ''}${part === filled ? text : part.plain()}`,
-        ])
+        .map(part => {
+          const value = part === filled ? text : part.plain()
+          return [part.name, `${part.start ?? ''}${value}`] as const
+        })
     const address = textsIn('path').reduce(
       (all, [name, text]) => all.replace(`{${name}}`, encodeURIComponent(text)),
       path,

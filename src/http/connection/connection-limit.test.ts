@@ -20,13 +20,6 @@ describe('connections', () => {
     }
   }
 
-  test('are counted per client, up to its limit', () => {
-    const { add, closed } = setUp(4, 3)
-    assert.ok(add('a1', 'a2', 'a3'))
-    assert.equal(add('a4'), false)
-    assert.deepEqual(closed, [])
-  })
-
   test('of the next client are closed if all of the first are busy', () => {
     const { add, closed, working, touch } = setUp(6, 3)
     add('a1', 'a2', 'a3', 'b1', 'b2', 'c1')

@@ -37,9 +37,7 @@ async function listen(server: Server, connections: ConnectionLimits, discarding?
     if (request.url === '/slow') server.emit('slow', response)
     else request.once('end', () => response.end(request.url === '/large' ? LARGE : 'fast'))
   })
-  const listening = once(server, 'listening')
-  server.listen(0, '0.0.0.0')
-  await listening
+  await once(server.listen(0, '0.0.0.0'), 'listening')
   const { port } = server.address() as AddressInfo
   const sockets: Socket[] = []
   after(async () => {
@@ -71,9 +69,8 @@ async function listen(server: Server, connections: ConnectionLimits, discarding?
     /** A connection with an unanswered request, and a function that answers it. */
     async openBusy(localAddress: string) {
       const socket = await open(localAddress)
-      const arrival = once(server, 'slow')
       socket.write(GET.replace('/', '/slow'))
-      const [response]: ServerResponse[] = await arrival
+      const [response]: ServerResponse[] = await once(server, 'slow')
       const answer = (text: string | Buffer) => response?.end(text)
       const isAnswered = async () => {
         const received = once(socket, 'data')
@@ -85,9 +82,7 @@ async function listen(server: Server, connections: ConnectionLimits, discarding?
     /** A connection after its first answer, or null if it was closed instead. */
     async openIdle(localAddress: string): Promise<Socket | null> {
       const socket = await open(localAddress)
-      socket.write(GET)
-      await Promise.race([once(socket, 'data'), once(socket, 'close')])
-      return socket.destroyed ? null : socket
+      return (await isKept(socket)) ? socket : null
     },
   }
 }

@@ -6,6 +6,7 @@ import { pageAddress } from './address.ts'
 
 const FILES = { TLS_CERT_FILE: 'cert.pem', TLS_KEY_FILE: 'key.pem' }
 const PROXY = { TRUST_PROXY: '10.0.0.1' }
+const TENANT = { JWT_ISSUER: 'https://login.example.com/tenant' }
 const LOCAL = ['localhost', '127.0.0.1']
 
 const issuedBy = (host: string) => ({ ...FILES, JWT_ISSUER: `https://${host}` })
@@ -18,22 +19,12 @@ const CASES: [string, string[] | null, Record<string, string>, string | null, po
   ['the same on an IPv6 address', LOCAL, { HOST: 'fd00::5' }, 'https://[fd00::5]:8443/login'],
   ['two names', ['a.example.com', 'b.example.com'], FILES, 'https://a.example.com:8443/login'],
   ['a wildcard and a name', ['*.a.com', 'a.com'], FILES, 'https://a.com:8443/login'],
-  [
-    'a wildcard for the issuer',
-    ['*.a.com'],
-    issuedBy('login.a.com'),
-    'https://login.a.com:8443/login',
-  ],
+  ['a wildcard for the issuer', ['*.a.com'], issuedBy('b.a.com'), 'https://b.a.com:8443/login'],
   ['a wildcard for others', ['*.a.com'], issuedBy('login.a.org'), null],
   ['an IPv4 address', ['192.0.2.7'], FILES, 'https://192.0.2.7:8443/login'],
   ['an IPv6 address', ['2001:db8::7'], FILES, 'https://[2001:db8::7]:8443/login'],
   ['no name at all', [], FILES, null],
-  [
-    'a proxy and an issuer',
-    null,
-    { ...PROXY, JWT_ISSUER: 'https://login.example.com/tenant' },
-    'https://login.example.com/login',
-  ],
+  ['a proxy and an issuer', null, { ...PROXY, ...TENANT }, 'https://login.example.com/login'],
   ['a proxy and no issuer', null, PROXY, null],
 ]
 

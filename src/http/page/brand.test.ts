@@ -44,18 +44,15 @@ describe('the colour of a brand', () => {
 })
 
 describe('the logo of a brand', () => {
+  const XML = '<?xml version="1.0"?>'
   const FILES: [name: string, bytes: string, type: string | null][] = [
     ['a PNG', '\x89PNG\r\n\x1a\n…', 'image/png'],
     ['a JPEG', '\xff\xd8\xff\xe0…', 'image/jpeg'],
     ['a WebP', 'RIFF\x01\x02\x03\x04WEBPVP8 ', 'image/webp'],
     ['an SVG', '<svg xmlns="http://www.w3.org/2000/svg"/>', 'image/svg+xml'],
-    [
-      'an SVG below others',
-      '\xef\xbb\xbf<?xml version="1.0"?>\n<!-- <a> -->\n<svg>',
-      'image/svg+xml',
-    ],
+    ['an SVG below others', `\xef\xbb\xbf${XML}\n<!-- <a> -->\n<svg>`, 'image/svg+xml'],
     ['a page', '<!doctype html><svg></svg>', null],
-    ['a page in XML', '<?xml version="1.0"?><html><svg/></html>', null],
+    ['a page in XML', `${XML}<html><svg/></html>`, null],
     ['only comments', '<!-- -->'.repeat(8_000), null],
     ['a GIF', 'GIF89a', null],
     ['an empty file', '', null],

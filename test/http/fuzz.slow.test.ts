@@ -8,6 +8,7 @@ import { ENGINES } from '../support/engines.ts'
 import { faultsIn, inParallel, own } from '../support/own.ts'
 import { createDeployment, type Line } from '../support/process.ts'
 import { IS_FULL } from '../support/proof.ts'
+import { createRandom } from '../support/random.ts'
 import { createRawClient, outsideEnvelope } from '../support/raw-connection.ts'
 import { LOGIN, PASSWORD, UNLIMITED } from '../support/service.ts'
 import { chunked, get, HOST, JSON_TYPE, lines, sized } from './hostile-cases.ts'
@@ -57,7 +58,8 @@ describe(`fuzzing with FUZZ_SEED=${SEED}`, () => {
       await deployment.addUser('kate@example.com')
       const service = await deployment.start()
       const client = await createRawClient({ url: service.url, dataDir: deployment.dataDir })
-      const random = createRandom(SEED)
+      const next = createRandom(SEED)
+      const random = (below: number) => Math.floor(next() * below)
       const kept = globSync('*.bin', { cwd: CORPUS }).map(name => readFileSync(join(CORPUS, name)))
       const failures: string[] = []
       let made = 0
@@ -132,15 +134,4 @@ function pick<T>(list: T[], random: (below: number) => number): T {
   const item = list[random(list.length)]
   if (item === undefined) throw new Error('nothing to pick from')
   return item
-}
-
-/** A pseudo-random generator with a seed (mulberry32). */
-function createRandom(seed: number): (below: number) => number {
-  let state = seed
-  return below => {
-    state = (state + 0x6d2b79f5) | 0
-    let mixed = Math.imul(state ^ (state >>> 15), state | 1)
-    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61)
-    return ((mixed ^ (mixed >>> 14)) >>> 0) % below
-  }
 }

@@ -3,12 +3,12 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { setImmediate as drained } from 'node:timers/promises'
-import { createRandom } from '../../bench/statistics.ts'
 import { createHashQueue } from '../../src/login/hash-queue.ts'
 import { createPace } from '../../src/login/pace.ts'
 import { REMEMBERED_MS } from '../../src/login/recent-hashes.ts'
 import { toCountedClient, turnNetwork } from '../../src/system/client-group.ts'
 import { inParallel } from '../support/own.ts'
+import { createRandom } from '../support/random.ts'
 import { CHUNK_MS, simulateHasher } from './simulated-hasher.ts'
 
 type Scenario = {

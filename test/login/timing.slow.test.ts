@@ -3,7 +3,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import bcrypt from 'bcrypt'
-import { median, sum } from '../../bench/statistics.ts'
 import { byEmail, changeAt } from '../storage/fixtures.ts'
 import { own } from '../support/own.ts'
 import { IS_FULL } from '../support/proof.ts'
@@ -202,12 +201,16 @@ function welch(a: number[], b: number[]): number {
 }
 
 function mean(list: number[]): number {
-  return sum(list) / list.length
+  return list.reduce((sum, value) => sum + value, 0) / list.length
 }
 
 function variance(list: number[]): number {
   const center = mean(list)
-  return sum(list.map(value => (value - center) ** 2)) / (list.length - 1)
+  return list.reduce((sum, value) => sum + (value - center) ** 2, 0) / (list.length - 1)
+}
+
+function median(list: number[]): number {
+  return list.toSorted((x, y) => x - y)[Math.floor(list.length / 2)] ?? 0
 }
 
 function rounded(value: number): number {

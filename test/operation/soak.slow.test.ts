@@ -6,9 +6,8 @@ import { copyFileSync, globSync, readFileSync, truncateSync, writeFileSync } fro
 import { join } from 'node:path'
 import { after, describe, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { connect } from 'node:tls'
 import bcrypt from 'bcrypt'
-import { makeCertificate } from '../support/certificates.ts'
+import { makeCertificate, servedAt } from '../support/certificates.ts'
 import { createCli } from '../support/cli.ts'
 import { ENGINES } from '../support/engines.ts'
 import { scrape } from '../support/metrics.ts'
@@ -66,7 +65,8 @@ describe('at half of the capacity', { concurrency: true }, () => {
       await until(() => isReady(env.OPS_PORT))
       const idle = await sample(0)
 
-      const client = await createClient(`https://${HOST}:${env.PORT}`, '', trusted)
+      const url = `https://${HOST}:${env.PORT}`
+      const client = await createClient(url, '', trusted)
       const counts: Counts = { rounds: 0, logins: 0, wrong: 0, logouts: 0, others: 0, late: 0 }
       await runRounds(client.call, counts, CAPACITY_MS)
       // A login that was refused is no capacity.
@@ -86,7 +86,7 @@ describe('at half of the capacity', { concurrency: true }, () => {
       const renewing = (async () => {
         for (let renewal = 1; renewal <= RENEWALS && !isOver; renewal++) {
           install(renewal)
-          await until(async () => (await servedBy(env.PORT)) === certificates[renewal]?.fingerprint)
+          await until(async () => (await servedAt(url)) === certificates[renewal]?.fingerprint)
           for (const words of ['keys rotate', 'database purge']) {
             const { code, stderr } = await cli.run(words.split(' '), '', env)
             assert.equal(code, 0, stderr)
@@ -140,17 +140,6 @@ after(() => {
 async function isReady(opsPort: string): Promise<boolean> {
   const answer = await fetch(`http://${HOST}:${opsPort}/readyz`).catch(() => null)
   return answer?.status === 200
-}
-
-/** The fingerprint of the certificate that a new connection gets. */
-async function servedBy(port: string): Promise<string> {
-  const socket = connect({ host: HOST, port: Number(port), rejectUnauthorized: false })
-  return new Promise<string>((resolve, reject) => {
-    socket.once('error', reject).once('secureConnect', () => {
-      resolve(socket.getPeerCertificate().fingerprint256)
-      socket.destroy()
-    })
-  })
 }
 
 /** Fails if a line is not whole. */

@@ -85,7 +85,7 @@ describe('while the service runs', async () => {
     for (const options of [
       { maxVersion: 'TLSv1.2', ciphers: 'ECDHE-RSA-AES256-SHA384' },
       { minVersion: 'TLSv1', maxVersion: 'TLSv1.1', ciphers: 'DEFAULT@SECLEVEL=0' },
-    ]) {
+    ] as const) {
       await assert.rejects(shakeHands(url, options), /alert/)
     }
     const socket = await shakeHands(url)

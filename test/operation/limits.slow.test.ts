@@ -22,8 +22,7 @@ import { inParallel, own, ownFolder } from '../support/own.ts'
 import { createDeployment, SERVE, until } from '../support/process.ts'
 import { type Answer, PASSWORD, UNLIMITED, WITH_THREADS } from '../support/service.ts'
 import { proveIpv6Only } from './ipv6-only.ts'
-import { createSmallDisk } from './small-disk.ts'
-import { createSmallMemory } from './small-memory.ts'
+import { createSmallDisk, createSmallMemory } from './small-machine.ts'
 
 const OTHER = 'ann@example.com'
 /** Half an hour beside the others, also in summer. */

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { resolve } from 'node:path'
 import { describe, test } from 'node:test'
+import { describeDatabase } from '../storage/open-store.ts'
 import { type Config, ConfigError, loadConfig } from './config.ts'
 import { LOG_LEVELS, toCamelCase, VARIABLES } from './variables.ts'
 
@@ -74,16 +75,19 @@ describe('configuration', () => {
     assert.deepEqual([...read].toSorted(), [...NAMES, ...ofDriver].toSorted())
   })
 
+  const url = 'postgresql://u@db:5433/login?sslmode=require'
   const TAKEN: Taken[] = [
-    [{ NODE_ENV: 'test' }, { nodeEnv: 'test' }],
-    [{ HOST: ' 0.0.0.0 ' }, { host: '0.0.0.0' }],
     [
-      { OPS_HOST: '::1', OPS_PORT: '0' },
-      { opsHost: '::1', opsPort: 0 },
-    ],
-    [
-      { ADMIN_HOST: '::1', ADMIN_PORT: '8444' },
-      { adminHost: '::1', adminPort: 8444 },
+      {
+        ...{ NODE_ENV: 'test', HOST: ' 0.0.0.0 ', OPS_HOST: '::1', OPS_PORT: '0' },
+        ...{ ADMIN_HOST: '::1', ADMIN_PORT: '8444', BCRYPT_COST: '4', ACCESS_TOKEN_SECONDS: '1' },
+        ...{ JWT_ISSUER: 'https://i.example', JWT_AUDIENCE: 'api' },
+      },
+      {
+        ...{ nodeEnv: 'test', host: '0.0.0.0', opsHost: '::1', opsPort: 0 },
+        ...{ adminHost: '::1', adminPort: 8444, bcryptCost: 4 },
+        ...tokensOf('https://i.example', { audience: 'api', accessSeconds: 1 }),
+      },
     ],
     [{ PORT: '65535' }, { port: 65535, ...tokensOf('https://localhost:65535') }],
     [
@@ -94,42 +98,42 @@ describe('configuration', () => {
         signingKeysFile: '/var/lib/login/signing-keys.json',
       },
     ],
-    ...['postgres://u:p@db/login', 'postgresql://u@db:5433/login?sslmode=require'].map(
-      (url): Taken => [
-        { DATABASE_URL: url },
-        { database: { engine: 'postgres', url, poolSize: 10 } },
-      ],
-    ),
+    [{ DATABASE_URL: url }, { database: { engine: 'postgres', url, poolSize: 10 } }],
     [
-      { TLS_CERT_FILE: 'a.pem', TLS_KEY_FILE: '/b.pem' },
-      { tls: { certFile: resolve('a.pem'), keyFile: '/b.pem' } },
+      { DATABASE_URL: 'postgres://u:p@db/login', DATABASE_POOL_SIZE: '200' },
+      { database: { engine: 'postgres', url: 'postgres://u:p@db/login', poolSize: 200 } },
     ],
     [
-      { ADMIN_PORT: '8444', ADMIN_TLS_CERT_FILE: '/a.pem', ADMIN_TLS_KEY_FILE: '/b.pem' },
-      { adminPort: 8_444, adminTls: { certFile: '/a.pem', keyFile: '/b.pem' } },
+      {
+        ...{ TLS_CERT_FILE: 'a.pem', TLS_KEY_FILE: '/b.pem', ADMIN_PORT: '8444' },
+        ...{ ADMIN_TLS_CERT_FILE: '/c.pem', ADMIN_TLS_KEY_FILE: '/d.pem' },
+        ...{ SIGNING_KEYS_FILE: '/run/keys.json', TRUST_PROXY: '10.0.0.0/8, ::1' },
+      },
+      {
+        ...{ tls: { certFile: resolve('a.pem'), keyFile: '/b.pem' }, adminPort: 8_444 },
+        adminTls: { certFile: '/c.pem', keyFile: '/d.pem' },
+        ...{ signingKeysFile: '/run/keys.json', trustProxy: ['10.0.0.0/8', '::1'] },
+      },
     ],
     [{ ADMIN_TLS_CERT_FILE: '/a.pem', ADMIN_TLS_KEY_FILE: '/b.pem' }, {}],
-    [{ TRUST_PROXY: '10.0.0.0/8, ::1' }, { trustProxy: ['10.0.0.0/8', '::1'] }],
-    [{ TRUST_PROXY: '192.0.2.1,2001:db8::/32,' }, { trustProxy: ['192.0.2.1', '2001:db8::/32'] }],
     [
-      { CORS_ORIGINS: 'https://a.example, https://localhost:3000' },
-      { corsOrigins: ['https://a.example', 'https://localhost:3000'] },
-    ],
-    [{ CORS_ORIGINS: ',' }, { corsOrigins: [] }],
-    [
-      { RETURN_TO_ORIGINS: 'https://a.example, https://localhost:3000' },
-      { returnToOrigins: ['https://a.example', 'https://localhost:3000'] },
-    ],
-    [
-      { CODE_CALLBACKS: 'https://a.example/in, https://[::1]:3000/, http://localhost:3000/a%2Fb' },
       {
+        TRUST_PROXY: '192.0.2.1,2001:db8::/32,',
+        CORS_ORIGINS: 'https://a.example, https://localhost:3000',
+        RETURN_TO_ORIGINS: 'https://b.example, https://localhost:3000',
+        CODE_CALLBACKS: 'https://a.example/in, https://[::1]:3000/, http://localhost:3000/a%2Fb',
+      },
+      {
+        trustProxy: ['192.0.2.1', '2001:db8::/32'],
+        corsOrigins: ['https://a.example', 'https://localhost:3000'],
+        returnToOrigins: ['https://b.example', 'https://localhost:3000'],
         codeCallbacks: [
-          'https://a.example/in',
-          'https://[::1]:3000/',
+          ...['https://a.example/in', 'https://[::1]:3000/'],
           'http://localhost:3000/a%2Fb',
         ],
       },
     ],
+    [{ CORS_ORIGINS: ',' }, { corsOrigins: [] }],
     [
       {
         ...{ BRAND_NAME: ' Ä & <Co> ', BRAND_COLOR: '#A1f', BRAND_LOGO_FILE: 'logo.svg' },
@@ -145,21 +149,11 @@ describe('configuration', () => {
         passwordRules: { minLength: 8, brandName: 'Ä & <Co>' },
       },
     ],
-    [{ SIGNING_KEYS_FILE: '/run/keys.json' }, { signingKeysFile: '/run/keys.json' }],
     ...[
       ...['https://i.example', 'https://i.example/', 'https://i.example:444/a/b'],
       ...['http://localhost:3000', 'http://127.0.0.1:3000', 'http://[::1]:3000'],
       `https://${'i'.repeat(92)}`,
     ].map((issuer): Taken => [{ JWT_ISSUER: issuer }, tokensOf(issuer)]),
-    [
-      { JWT_ISSUER: 'https://i.example', JWT_AUDIENCE: 'api' },
-      tokensOf('https://i.example', { audience: 'api' }),
-    ],
-    [
-      { NODE_ENV: 'test', JWT_ISSUER: 'https://i.example', ACCESS_TOKEN_SECONDS: '1' },
-      tokensOf('https://i.example', { accessSeconds: 1 }),
-    ],
-    [{ NODE_ENV: 'test', BCRYPT_COST: '4' }, { bcryptCost: 4 }],
     [
       {
         ...{ BCRYPT_COST: '10', LOGIN_TIME_MS: '500', PASSWORD_ENGINE: 'native' },
@@ -207,6 +201,7 @@ describe('configuration', () => {
     OPS_PORT: ['65536', 'off'],
     ADMIN_PORT: ['65536', 'off'],
     DATABASE_URL: ['login.db', 'mysql://u@db/login', '//db/login', 'postgres:', 'postgres'],
+    DATABASE_POOL_SIZE: ['0', '201'],
     TLS_CERT_FILE: ['a.pem'],
     TLS_KEY_FILE: ['a.pem'],
     ADMIN_TLS_CERT_FILE: ['a.pem'],
@@ -302,25 +297,17 @@ describe('configuration', () => {
     assert.equal(message.split('\n').length, problems.length + 1)
   })
 
-  test('a message never repeats the password of DATABASE_URL', () => {
-    for (const url of ['mysql://u:s3cret@db/x', 'postgres//u:s3cret@db', 'u:s3cret@db']) {
-      const text = problemsOf({ ...PRODUCTION, DATABASE_URL: url }).join()
-      assert.match(text, /DATABASE_URL/)
-      assert.doesNotMatch(text, /s3cret/)
-    }
-  })
-
   describe('in production', () => {
     const SAFE: [string, Record<string, string>][] = [
-      ['a proxy in front', PRODUCTION],
-      ['a certificate', { ...PRODUCTION, TRUST_PROXY: '', ...TLS }],
-      ['both', { ...PRODUCTION, ...TLS }],
-      ['https origins', { ...PRODUCTION, CORS_ORIGINS: 'https://a.example,https://b.example:444' }],
+      ['a proxy in front', {}],
+      ['a certificate', { TRUST_PROXY: '', ...TLS }],
+      ['both', TLS],
+      ['https origins', { CORS_ORIGINS: 'https://a.example,https://b.example:444' }],
     ]
     for (const [name, env] of SAFE) {
       test(`starts with ${name}`, () => {
-        assert.equal(loadConfig(env).nodeEnv, 'production')
-        assert.deepEqual(loadConfig(env).warnings, [])
+        const { nodeEnv, warnings } = loadConfig({ ...PRODUCTION, ...env })
+        assert.deepEqual([nodeEnv, warnings], ['production', []])
       })
     }
 
@@ -346,10 +333,13 @@ describe('configuration', () => {
     }
   })
 
-  test('warns of misspelt variables, and of nothing else', () => {
+  test('warns of misspelt and removed variables, and of nothing else', () => {
+    const removed = { DATABASE_POOLER: 'transaction', ADMIN_TOKENS_FILE: 'tokens.json' }
     const env = { THROTTLE_PAIR_FAILURE: '3', PATH: '/bin', THROTTLE_EMAIL_FAILURES: '20' }
-    assert.deepEqual(loadConfig(env).warnings, [
+    assert.deepEqual(loadConfig({ ...env, ...removed }).warnings, [
       'THROTTLE_PAIR_FAILURE is not a variable of this service and has no effect. Did you mean THROTTLE_PAIR_FAILURES?',
+      'DATABASE_POOLER is not a variable of this service and has no effect.',
+      'ADMIN_TOKENS_FILE is not a variable of this service and has no effect.',
     ])
   })
 
@@ -380,4 +370,89 @@ describe('configuration', () => {
     assert.ok(Object.isFrozen(config))
     for (const [name, value] of Object.entries(config)) assert.ok(Object.isFrozen(value), name)
   })
+})
+
+describe('in production the connection to PostgreSQL', () => {
+  const judge = (DATABASE_URL: string) => {
+    const env = { ...PRODUCTION, DATABASE_URL }
+    const problems = problemsOf(env)
+    return problems.length > 0 ? problems : loadConfig(env).warnings
+  }
+
+  for (const url of [
+    ...['', '?sslmode=prefer', '?sslmode=allow', '?ssl=true', '?sslmode='].map(
+      query => `postgres://u:s3cret@db/login${query}`,
+    ),
+    'postgres://u:s3cret@localhost,db1:5432,[fd00::1]/x',
+    'postgres://u:s3cret@localhost,db1,db2/x?sslmode=allow',
+  ]) {
+    test(`is refused if a host is another machine: ${url}`, () => {
+      const [problem = '', ...others] = judge(url)
+      assert.deepEqual(others, [])
+      assert.match(problem, /^In production a database on another machine needs TLS: /)
+      assert.match(problem, /sslmode=verify-full .*DATABASE_URL.*sslmode=disable/)
+      assert.doesNotMatch(problem, /s3cret/)
+    })
+  }
+
+  for (const [url, ...expected] of [
+    ['localhost:5432,127.0.0.1,[::1]:5433/x'],
+    ['db1:5432,db2:5432/x?sslmode=verify-full'],
+    ...['db', 'localhost,db1,db2'].map(hosts => [
+      `${hosts}/x?sslmode=disable`,
+      'The connection to the database is not encrypted (sslmode=disable).',
+    ]),
+    [
+      'db/x?sslmode=no-verify',
+      'The connection to the database does not verify the server: set sslmode=verify-full, and sslrootcert=FILE for a CA of your own.',
+    ],
+  ]) {
+    test(`is taken with ${expected.length} warnings: ${url}`, () => {
+      assert.deepEqual(judge(`postgres://u@${url}`), expected)
+    })
+  }
+})
+
+describe('an address of several hosts', () => {
+  for (const [url, described] of [
+    ['postgres://a:5432,b:5433/login'],
+    [
+      'postgres://ann:p,w%40@a,b/login?target_session_attrs=read-write',
+      'postgres://ann:***@a,b/login',
+    ],
+    [
+      'postgresql://ann:x:y@[::1]:5432,[fd00::2]/login',
+      'postgresql://ann:***@[::1]:5432,[fd00::2]/login',
+    ],
+    ['postgres://ann@a,b:1'],
+  ] as const) {
+    test(`is accepted, and described without its password: ${url}`, () => {
+      const { database } = loadConfig({ DATABASE_URL: url })
+      assert.equal(describeDatabase(database), `PostgreSQL ${described ?? url}`)
+    })
+  }
+})
+
+describe('DATABASE_URL is refused, without its password in the message', () => {
+  const SEVERAL = /must name several hosts before the name/
+  for (const [url, problem] of [
+    ['mysql://u:s3cret@db/x', /must look like/],
+    ['postgres//u:s3cret@db', /must look like/],
+    ['u:s3cret@db', /must look like/],
+    ['postgres://ann:s3cret@a:5432,b:none/login', /must look like .*host1:5432,host2:5432/],
+    ['postgres://ann:s3cret@a,,b/login', /must look like/],
+    ['postgres://ann:s3cret@a,:5432/login', /must look like/],
+    ['postgres:///login?host=a,b&password=s3cret', SEVERAL],
+    ['postgres://a:1/login?port=1,2&password=s3cret', SEVERAL],
+    ['postgres://ann:s3cret@a/x?target_session_attrs=any', /session_attrs must be read-write/],
+    ['postgres://ann:s3cret@a,b/x?target_session_attrs=standby', /must be read-write/],
+  ] as const) {
+    test(url, () => {
+      const [found = '', ...others] = problemsOf({ DATABASE_URL: url })
+      assert.match(found, problem)
+      assert.match(found, /DATABASE_URL/)
+      assert.doesNotMatch(found, /s3cret/)
+      assert.deepEqual(others, [])
+    })
+  }
 })

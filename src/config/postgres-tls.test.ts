@@ -6,53 +6,48 @@ import { decideEncryption, type Encryption } from './postgres-tls.ts'
 // The driver warns of modes that its next version will read in another way. Such modes are cases here.
 mock.method(process, 'emitWarning', () => {})
 
-type Case = [url: string, expected: Encryption, env?: Record<string, string>]
-
-const CASES: Case[] = [
-  ['postgres://u@localhost/login', 'local'],
-  ['postgres://u@127.0.0.1/login', 'local'],
-  ['postgres://u@127.1.2.3/login?sslmode=prefer', 'local'],
-  ['postgres://u@[::1]:5432/login', 'local'],
-  ['postgres:///login', 'local'],
-  ['postgres://%2Fvar%2Frun%2Fpostgresql/login', 'local'],
-  ['postgres:///login?host=/var/run/postgresql', 'local'],
-  ['postgres://db/login?host=127.0.0.1', 'local'],
-  ['postgres:///login', 'local', { PGHOST: '/run/postgresql' }],
-  ['postgres://db/login', 'unstated'],
-  ['postgres://[fd00::1]/login', 'unstated'],
-  ['postgres://127.example.com/login', 'unstated'],
-  ['postgres://localhost.example.com/login', 'unstated'],
-  ['postgres://%zz/login', 'unstated'],
-  ['postgres://localhost/login?host=db', 'unstated'],
-  ['postgres://localhost/login?host=127.0.0.1&host=db', 'unstated'],
-  ['postgres:///login', 'unstated', { PGHOST: 'db' }],
-  ['postgres://db/login?sslmode=', 'unstated'],
-  ['postgres://db/login?sslmode=prefer', 'unstated'],
-  ['postgres://db/login?sslmode=Require', 'unstated'],
-  ['postgres://db/login?sslmode=verify-full&sslmode=prefer', 'unstated'],
-  ['postgres://db/login?ssl=0', 'unstated'],
-  ['postgres://db/login?ssl=0', 'unstated', { PGSSLMODE: 'verify-full' }],
-  ['postgres://db/login?ssl=true', 'unstated'],
-  ['postgres://db/login', 'unstated', { PGSSLMODE: ' require' }],
-  ['postgres://db/login?sslmode=prefer', 'unstated', { PGSSLMODE: 'verify-full' }],
-  ['postgres://db/login?sslmode=no-verify&uselibpqcompat=true', 'unstated'],
-  ['postgres://db/login?sslmode=verify-full', 'verified'],
-  ['postgres://db/login?sslmode=verify-ca', 'verified'],
-  ['postgres://db/login?sslmode=require', 'verified'],
-  ['postgres://db/login?ssl=0&sslmode=require', 'verified'],
-  ['postgres://db/login', 'verified', { PGSSLMODE: 'verify-full' }],
-  ['postgres://db/login?sslmode=', 'verified', { PGSSLMODE: 'require' }],
-  ['postgres://db/login?sslmode=disable&sslmode=verify-full', 'verified'],
-  ['postgres://db/login?sslmode=no-verify', 'unverified'],
-  ['postgres://db/login', 'unverified', { PGSSLMODE: 'no-verify' }],
-  ['postgres://db/login?sslmode=require&uselibpqcompat=true', 'unverified'],
-  ['postgres://db/login?sslmode=disable', 'plain'],
-  ['postgres://db/login', 'plain', { PGSSLMODE: 'disable' }],
-  ['postgres://db/login?sslmode=disable', 'plain', { PGSSLMODE: 'verify-full' }],
-]
+/** Addresses after `postgres://`, some with PGHOST or PGSSLMODE in the environment. */
+const CASES: Record<Encryption, (string | [address: string, env: Record<string, string>])[]> = {
+  local: [
+    ...['u@localhost/login', 'u@127.0.0.1/login', 'u@127.1.2.3/login?sslmode=prefer'],
+    ...['u@[::1]:5432/login', '/login', '%2Fvar%2Frun%2Fpostgresql/login'],
+    ...['/login?host=/var/run/postgresql', 'db/login?host=127.0.0.1'],
+    ['/login', { PGHOST: '/run/postgresql' }],
+  ],
+  unstated: [
+    ...['db/login', '[fd00::1]/login', '127.example.com/login', 'localhost.example.com/login'],
+    ...['%zz/login', 'localhost/login?host=db', 'localhost/login?host=127.0.0.1&host=db'],
+    ...['db/login?sslmode=', 'db/login?sslmode=prefer', 'db/login?sslmode=Require'],
+    ...['db/login?sslmode=verify-full&sslmode=prefer', 'db/login?ssl=0', 'db/login?ssl=true'],
+    'db/login?sslmode=no-verify&uselibpqcompat=true',
+    ['/login', { PGHOST: 'db' }],
+    ['db/login?ssl=0', { PGSSLMODE: 'verify-full' }],
+    ['db/login', { PGSSLMODE: ' require' }],
+    ['db/login?sslmode=prefer', { PGSSLMODE: 'verify-full' }],
+  ],
+  verified: [
+    ...['db/login?sslmode=verify-full', 'db/login?sslmode=verify-ca', 'db/login?sslmode=require'],
+    ...['db/login?ssl=0&sslmode=require', 'db/login?sslmode=disable&sslmode=verify-full'],
+    ['db/login', { PGSSLMODE: 'verify-full' }],
+    ['db/login?sslmode=', { PGSSLMODE: 'require' }],
+  ],
+  unverified: [
+    ...['db/login?sslmode=no-verify', 'db/login?sslmode=require&uselibpqcompat=true'],
+    ['db/login', { PGSSLMODE: 'no-verify' }],
+  ],
+  plain: [
+    'db/login?sslmode=disable',
+    ['db/login', { PGSSLMODE: 'disable' }],
+    ['db/login?sslmode=disable', { PGSSLMODE: 'verify-full' }],
+  ],
+}
 
 describe('how a connection to PostgreSQL is encrypted', () => {
-  for (const [url, expected, env = {}] of CASES) {
+  const cases = Object.entries(CASES).flatMap(([expected, cases]) =>
+    cases.map(it => [expected, ...(typeof it === 'string' ? ([it, {}] as const) : it)] as const),
+  )
+  for (const [expected, address, env] of cases) {
+    const url = `postgres://${address}`
     test(`${expected}: ${url} ${JSON.stringify(env)}`, () => {
       assert.equal(decideEncryption(url, env), expected)
       if (expected !== 'unstated') assert.equal(encryptionByDriver(url, env), expected)

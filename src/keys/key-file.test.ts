@@ -67,14 +67,12 @@ describe('creating the key file', () => {
   })
 })
 
-describe('replacing the key file', () => {
-  test('refuses unusable keys and keeps the old file', async () => {
-    const path = await newFile()
-    const kept = await readFile(path, 'utf8')
-    await assert.rejects(replaceKeyFile(path, { keys: [] }), KeyFileError)
-    assert.equal(await readFile(path, 'utf8'), kept)
-    assert.deepEqual(await filesBeside(path), ['signing-keys.json'])
-  })
+test('replacing the key file refuses unusable keys and keeps the old file', async () => {
+  const path = await newFile()
+  const kept = await readFile(path, 'utf8')
+  await assert.rejects(replaceKeyFile(path, { keys: [] }), KeyFileError)
+  assert.equal(await readFile(path, 'utf8'), kept)
+  assert.deepEqual(await filesBeside(path), ['signing-keys.json'])
 })
 
 describe('watching the key file', { concurrency: true }, () => {

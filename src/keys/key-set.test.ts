@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { generateKeyPairSync, randomBytes } from 'node:crypto'
+import { generateKeyPairSync, type KeyObject, randomBytes, verify } from 'node:crypto'
 import { describe, test } from 'node:test'
 import { createLocalJWKSet, type JWK, jwtVerify } from 'jose'
 import { REFRESH_TOKEN_SECONDS } from '../domain/lifetimes.ts'
@@ -18,15 +18,15 @@ import { signToken } from './sign-token.ts'
 const NOW = new Date('2030-01-01T00:00:00Z')
 const later = (seconds: number) => new Date(NOW.getTime() + seconds * 1000)
 
-const EC = generateKeyPairSync('ec', { namedCurve: 'P-256' }).privateKey.export({ format: 'jwk' })
-const P384 = generateKeyPairSync('ec', { namedCurve: 'P-384' }).privateKey.export({ format: 'jwk' })
-const ED25519 = generateKeyPairSync('ed25519').privateKey.export({ format: 'jwk' })
-const X25519 = generateKeyPairSync('x25519').privateKey.export({ format: 'jwk' })
-const RSA = (bits: number) =>
-  generateKeyPairSync('rsa', { modulusLength: bits }).privateKey.export({ format: 'jwk' })
+const toJwk = ({ privateKey }: { privateKey: KeyObject }) => privateKey.export({ format: 'jwk' })
+const EC = toJwk(generateKeyPairSync('ec', { namedCurve: 'P-256' }))
+const P384 = toJwk(generateKeyPairSync('ec', { namedCurve: 'P-384' }))
+const ED25519 = toJwk(generateKeyPairSync('ed25519'))
+const X25519 = toJwk(generateKeyPairSync('x25519'))
+const RSA = (bits: number) => toJwk(generateKeyPairSync('rsa', { modulusLength: bits }))
 const RSA_2048 = RSA(2048)
 const PUBLIC_MEMBERS = ['kty', 'crv', 'x', 'y', 'n', 'e', 'kid', 'alg', 'use']
-const SECRET: JWK = { kty: 'oct', kid: 's', k: randomBytes(32).toString('base64url') }
+const SECRET = { kty: 'oct', kid: 's', k: randomBytes(32).toString('base64url') }
 
 async function firstGeneration(): Promise<KeyFile> {
   return { keys: await createGeneration(NOW, 0) }
@@ -130,35 +130,29 @@ describe("an operator's own key", () => {
   }
 
   const { d: _, ...publicOnly } = EC
-  const { kid: __, ...withoutId } = SECRET
+  const withKey = (change: object, key: JWK = EC) => [{ ...key, ...change }, SECRET]
+  const withSecret = (change: object) => [EC, { ...SECRET, ...change }]
+  const k = (bytes: Buffer) => bytes.toString('base64url')
   const REFUSED: [why: string, keys: unknown[], message: RegExp][] = [
     ['a public key', [publicOnly, SECRET], /key 1: it is a public key/],
     ['P-384', [P384, SECRET], /key 1: .*P-256, Ed25519 or RSA/],
     ['X25519', [X25519, SECRET], /key 1: .*P-256, Ed25519 or RSA/],
     ['RSA of 1024 bits', [RSA(1024), SECRET], /key 1: .*3072 bits/],
-    ['a damaged modulus', [{ ...RSA_2048, n: RSA(2048).n }, SECRET], /key 1: it cannot be read/],
-    ['a private part of another key', [{ ...EC, d: EC.x }, SECRET], /key 1: it cannot be read/],
-    ['a short secret', [EC, { ...SECRET, k: randomBytes(31).toString('base64url') }], /32 bytes/],
-    [
-      'a placeholder',
-      [EC, { ...SECRET, k: Buffer.alloc(64, 'x').toString('base64url') }],
-      /random/,
-    ],
-    ['a secret without an id', [EC, withoutId], /key 2: a secret needs a "kid"/],
-    ['an id that is too long', [EC, { ...SECRET, kid: 'k'.repeat(65) }], /key 2: .*1 to 64/],
-    [
-      'an id with characters that JSON escapes',
-      [EC, { ...SECRET, kid: '"\u0001' }],
-      /key 2: .*1 to 64/,
-    ],
-    ['a number as an id', [{ ...EC, kid: 1 }, SECRET], /key 1: .*1 to 64/],
-    ['text as a time', [{ ...EC, nbf: '2030-01-01' }, SECRET], /key 1: .*seconds since 1970/],
-    ['the same id twice', [{ ...EC, kid: 's' }, SECRET], /same "kid"/],
+    ['a damaged modulus', withKey({ n: RSA(2048).n }, RSA_2048), /key 1: it cannot be read/],
+    ['a private part of another key', withKey({ d: EC.x }), /key 1: it cannot be read/],
+    ['a short secret', withSecret({ k: k(randomBytes(31)) }), /32 bytes/],
+    ['a placeholder', withSecret({ k: k(Buffer.alloc(64, 'x')) }), /random/],
+    ['a secret without an id', withSecret({ kid: undefined }), /key 2: a secret needs a "kid"/],
+    ['an id that is too long', withSecret({ kid: 'k'.repeat(65) }), /key 2: .*1 to 64/],
+    ['an id that JSON escapes', withSecret({ kid: '"\u0001' }), /key 2: .*1 to 64/],
+    ['a number as an id', withKey({ kid: 1 }), /key 1: .*1 to 64/],
+    ['text as a time', withKey({ nbf: '2030-01-01' }), /key 1: .*seconds since 1970/],
+    ['the same id twice', withKey({ kid: 's' }), /same "kid"/],
     ['the same key twice', [EC, EC, SECRET], /same "kid"/],
     ['no secret', [EC], /no secret/],
     ['no private key', [SECRET], /no private key/],
     ['null', [null], /key 1: it cannot be read/],
-    ['a list as a secret', [EC, { ...SECRET, k: [1, 2] }], /key 2: /],
+    ['a list as a secret', withSecret({ k: [1, 2] }), /key 2: /],
   ]
   for (const [why, keys, message] of REFUSED) {
     test(`is refused: ${why}; the error quotes nothing of the key`, async () => {
@@ -188,4 +182,21 @@ test('a key file is refused if it is no JWK Set; the error quotes nothing of it'
   ] as const) {
     assert.throws(() => parseKeyFile(text), new KeyFileError(message))
   }
+})
+
+test('a P-256 signature is two numbers of 32 bytes, also when one of them is short', () => {
+  const { privateKey, publicKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' })
+  const key = { keyId: 'k', algorithm: 'ES256', signingKey: privateKey } as const
+  let short = 0
+  // One number in 256 begins with a zero byte, which its encoding leaves out.
+  for (let i = 0; short < 8 && i < 20_000; i++) {
+    const [header, claims, signature = ''] = signToken(key, 'at+jwt', { i }).split('.')
+    const bytes = Buffer.from(signature, 'base64url')
+    assert.equal(bytes.length, 64)
+    const signed = Buffer.from(`${header}.${claims}`)
+    const verifying = { key: publicKey, dsaEncoding: 'ieee-p1363' } as const
+    assert.ok(verify('sha256', signed, verifying, bytes))
+    if (bytes[0] === 0 || bytes[32] === 0) short++
+  }
+  assert.equal(short, 8)
 })

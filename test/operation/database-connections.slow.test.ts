@@ -9,12 +9,13 @@ import pg from 'pg'
 import { nameStandby } from '../support/engines.ts'
 import { inParallel, own } from '../support/own.ts'
 import { NO_FSYNC, startPostgres } from '../support/postgres-server.ts'
-import { createDeployment, run, until } from '../support/process.ts'
+import { createDeployment, freezeServer, run, until } from '../support/process.ts'
 import { type Answer, countStatuses, UNLIMITED } from '../support/service.ts'
 
 const DATABASE_POOL_SIZE = '4'
 const POOL_SIZE = Number(DATABASE_POOL_SIZE)
-const FAULT_MS = 6_000
+/** Each operation is given up at least twice. */
+const FAULT_MS = 4_000
 const SAMPLE_EVERY_MS = 20
 const OWNER = 'owner@example.com'
 /** 30 answers take longer than a request waits for a connection, and each of them much less. */
@@ -40,25 +41,11 @@ describe('connections to PostgreSQL', async () => {
     DATABASE_POOL_SIZE,
   })
 
-  /** Calls the action with a service whose connections go through a proxy, and ends both. */
-  async function throughProxy(
-    env: Record<string, string>,
-    answerDelayMs: number,
-    action: (
-      proxied: Awaited<ReturnType<typeof deployment.start>>,
-      proxy: Awaited<ReturnType<typeof startProxy>>,
-    ) => Promise<void>,
-  ): Promise<void> {
-    const proxy = await startProxy(Number(new URL(server.url).port), answerDelayMs)
+  /** A service whose connections go through a proxy. */
+  async function startProxied(env: Record<string, string>, answerDelayMs = 0) {
+    const proxy = await own(startProxy(Number(new URL(server.url).port), answerDelayMs))
     const DATABASE_URL = addressWith({ port: proxy.port }, 'proxied')
-    const proxied = await deployment.start({ DATABASE_URL, ...env })
-    try {
-      await action(proxied, proxy)
-    } finally {
-      proxied.kill('SIGKILL')
-      await proxied.exit
-      proxy.close()
-    }
+    return { proxy, proxied: await deployment.start({ DATABASE_URL, ...env }) }
   }
 
   async function backends(name = 'observed'): Promise<number[]> {
@@ -82,19 +69,10 @@ describe('connections to PostgreSQL', async () => {
     return () => nameStandby(server, '')
   }
 
-  /** The first process answers no new connection either. */
-  async function freeze(): Promise<() => Promise<void>> {
-    const frozen = [server.pid(), ...(await backends())]
-    for (const pid of frozen) process.kill(pid, 'SIGSTOP')
-    return async () => {
-      for (const pid of frozen) process.kill(pid, 'SIGCONT')
-    }
-  }
-
   for (const [title, begin] of [
     ['another session holds a lock', holdLock],
     ['commits wait for a standby', missStandby],
-    ['the server is frozen', freeze],
+    ['the server is frozen', () => freezeServer(server, `application_name = 'observed'`)],
   ] as const) {
     test(`stay within the pool while ${title}, and logins succeed afterwards`, async () => {
       await inParallel(20, () => service.login(OWNER))
@@ -124,46 +102,46 @@ describe('connections to PostgreSQL', async () => {
     })
   }
 
-  test('are replaced after a proxy is silent on its open connections, and on all for a while; free ones are used instead of those that are being opened', () =>
-    throughProxy({ DATABASE_POOL_SIZE }, 0, async (proxied, proxy) => {
-      const logIn = async (times = 20) =>
-        Object.keys(countStatuses(await inParallel(times, () => proxied.login(OWNER))))
-      const recover = () =>
-        until(async () => {
-          const isWell = (await logIn()).join() === '200'
-          return isWell && (await backends('proxied')).length === POOL_SIZE
-        })
-      await proxied.login(OWNER)
-      proxy.silenceNew()
-      assert.deepEqual(await logIn(5), ['200'])
-      proxy.acceptNew()
-      await recover()
-      for (const isAlsoForNew of [false, true]) {
-        proxy.silence(isAlsoForNew)
-        assert.ok((await logIn()).includes('500'))
-        proxy.acceptNew()
-        await recover()
-      }
-    }))
-
-  test('that are in use for too long: 503 while the database answers others, else 500', () =>
-    throughProxy({ DATABASE_POOL_SIZE: '1' }, ANSWER_DELAY_MS, async (busy, proxy) => {
-      const { accessToken } = (await service.login(OWNER)).json.data
-      const headers = { Authorization: `Bearer ${accessToken}` }
-      const ask = () => busy.call({ method: 'GET', path: '/api/v1/auth/session', headers })
-      const answers: Answer[] = []
-      await inParallel(30, async () => {
-        while (answers.every(({ status }) => status === 200)) answers.push(await ask())
+  test('are replaced after a proxy is silent on its open connections, and on all for a while; free ones are used instead of those that are being opened', async () => {
+    const { proxy, proxied } = await startProxied({ DATABASE_POOL_SIZE })
+    const logIn = async (times = 20) =>
+      Object.keys(countStatuses(await inParallel(times, () => proxied.login(OWNER))))
+    const recover = () =>
+      until(async () => {
+        const isWell = (await logIn()).join() === '200'
+        return isWell && (await backends('proxied')).length === POOL_SIZE
       })
-      assert.deepEqual(Object.keys(countStatuses(answers)), ['200', '503'])
-      for (const { status, headers } of answers) {
-        assert.equal(headers['retry-after'], status === 503 ? '1' : undefined)
-      }
-      assert.equal((await busy.line('request.refused')).reason, 'database-busy')
+    await proxied.login(OWNER)
+    proxy.setSilent(true)
+    assert.deepEqual(await logIn(5), ['200'])
+    proxy.setSilent(false)
+    await recover()
+    for (const isAlsoForNew of [false, true]) {
+      proxy.silence(isAlsoForNew)
+      assert.ok((await logIn()).includes('500'))
+      proxy.setSilent(false)
+      await recover()
+    }
+  })
 
-      proxy.silence(true)
-      assert.deepEqual(countStatuses(await inParallel(5, ask)), { 500: 5 })
-    }))
+  test('that are in use for too long: 503 while the database answers others, else 500', async () => {
+    const { proxy, proxied } = await startProxied({ DATABASE_POOL_SIZE: '1' }, ANSWER_DELAY_MS)
+    const { accessToken } = (await service.login(OWNER)).json.data
+    const headers = { Authorization: `Bearer ${accessToken}` }
+    const ask = () => proxied.call({ method: 'GET', path: '/api/v1/auth/session', headers })
+    const answers: Answer[] = []
+    await inParallel(30, async () => {
+      while (answers.every(({ status }) => status === 200)) answers.push(await ask())
+    })
+    assert.deepEqual(Object.keys(countStatuses(answers)), ['200', '503'])
+    for (const { status, headers } of answers) {
+      assert.equal(headers['retry-after'], status === 503 ? '1' : undefined)
+    }
+    assert.equal((await proxied.line('request.refused')).reason, 'database-busy')
+
+    proxy.silence(true)
+    assert.deepEqual(countStatuses(await inParallel(5, ask)), { 500: 5 })
+  })
 
   describe('that the server refuses', async () => {
     await observer.query('create role limited login in role postgres connection limit 0')
@@ -187,7 +165,7 @@ describe('connections to PostgreSQL', async () => {
 })
 
 /** A TCP proxy that can lose its connections without closing them, like a balancer or a firewall. */
-async function startProxy(serverPort: number, answerDelayMs = 0) {
+async function startProxy(serverPort: number, answerDelayMs: number) {
   const flows = new Map<Socket, Socket>()
   let isSilent = false
   const proxy = createServer({ allowHalfOpen: true }, client => {
@@ -214,13 +192,11 @@ async function startProxy(serverPort: number, answerDelayMs = 0) {
       isSilent = isAlsoForNew
       for (const [client, upstream] of flows) lose(client, upstream)
     },
-    silenceNew() {
-      isSilent = true
+    /** For new connections. */
+    setSilent(value: boolean) {
+      isSilent = value
     },
-    acceptNew() {
-      isSilent = false
-    },
-    close() {
+    async stop() {
       proxy.close()
       for (const socket of [...flows].flat()) socket.destroy()
     },

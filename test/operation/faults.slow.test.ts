@@ -15,7 +15,9 @@ import { eventsOf, inParallel, own } from '../support/own.ts'
 import { freePort, NO_FSYNC, startPostgres } from '../support/postgres-server.ts'
 import {
   createDeployment,
+  type Deployment,
   type Exit,
+  freezeServer,
   runOwned,
   SERVE,
   type ServiceProcess,
@@ -30,6 +32,13 @@ const exec = promisify(execFile)
 
 /** With the default delay, so that the longest end is measured. */
 const ENV = { ...UNLIMITED, DRAIN_DELAY_MS: '' }
+
+function proveEach(faults: Fault[], ...started: [Deployment, ServiceProcess]): void {
+  for (const fault of faults) {
+    test(`${fault.title}: 500 in time, not ready, and well again afterwards`, () =>
+      proveFault(...started, fault))
+  }
+}
 
 /** Asks the service to end while its database does not answer. */
 async function endWithoutDatabase(service: ServiceProcess): Promise<Exit> {
@@ -96,10 +105,7 @@ describe('while SQLite fails', async () => {
       end: () => releaseDisk(slow),
     },
   ]
-  for (const fault of FAULTS) {
-    test(`${fault.title}: 500 in time, not ready, and well again afterwards`, () =>
-      proveFault(deployment, service, fault))
-  }
+  proveEach(FAULTS, deployment, service)
 
   test('the disk does not sync: what needs no database is answered, and a login that got a 500 takes no effect later', async () => {
     await deployment.database.rows('delete from login_throttle')
@@ -133,18 +139,9 @@ describe('while PostgreSQL fails', async () => {
   after(server.stop)
   const service = await startWithUsers(deployment, SERVE)
   let other: pg.Client
-  let frozen: number[] = []
-
-  /** Stops the process of every connection, and the first process, which would start further ones. */
-  async function freeze(): Promise<void> {
-    const sessions = await deployment.database.rows(
-      'select pid from pg_stat_activity where pid <> pg_backend_pid()',
-    )
-    frozen = [server.pid(), ...sessions.map(({ pid }) => Number(pid))]
-    for (const pid of frozen) process.kill(pid, 'SIGSTOP')
-  }
-  async function thaw(): Promise<void> {
-    for (const pid of frozen) process.kill(pid, 'SIGCONT')
+  let thaw = async () => {}
+  const freeze = async () => {
+    thaw = await freezeServer(server)
   }
 
   const FAULTS: Fault[] = [
@@ -159,12 +156,7 @@ describe('while PostgreSQL fails', async () => {
       reason: /timeout/,
       end: () => other.end(),
     },
-    {
-      title: 'the server is frozen',
-      begin: freeze,
-      reason: /timeout/,
-      end: thaw,
-    },
+    { title: 'the server is frozen', begin: freeze, reason: /timeout/, end: () => thaw() },
     ...(['SIGINT', 'SIGKILL'] as const).map(signal => ({
       title: `the server has ended by ${signal}`,
       begin: () => server.end(signal),
@@ -172,18 +164,11 @@ describe('while PostgreSQL fails', async () => {
       end: () => server.start(),
     })),
   ]
-  for (const fault of FAULTS) {
-    test(`${fault.title}: 500 in time, not ready, and well again afterwards`, () =>
-      proveFault(deployment, service, fault))
-  }
+  proveEach(FAULTS, deployment, service)
 
   test('the service ends on SIGTERM although the server is frozen', async () => {
     await freeze()
-    try {
-      assert.deepEqual(await endWithoutDatabase(service), { code: 0, signal: null })
-    } finally {
-      await thaw()
-    }
+    assert.deepEqual(await endWithoutDatabase(service).finally(thaw), { code: 0, signal: null })
   })
 })
 

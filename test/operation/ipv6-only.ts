@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { createCli } from '../support/cli.ts'
 import { freePort } from '../support/postgres-server.ts'
-import { createDeployment } from '../support/process.ts'
+import { createDeployment, stop } from '../support/process.ts'
 
 const FILE = fileURLToPath(import.meta.url)
 const execute = promisify(execFile)
@@ -49,8 +49,7 @@ async function useService(opsPort: number): Promise<void> {
     assert.match(shown.stdout, /waits until/)
     const { stdout } = await cli.runProcess(['doctor'], '', { HOST: '::1', PORT: port })
     assert.match(stdout, /running +ok +::1, port \d+ serves this certificate/)
-    service.kill('SIGTERM')
-    assert.equal((await service.exit).code, 0)
+    await stop(service)
   } finally {
     await cli.remove()
     await deployment.remove()

@@ -67,7 +67,7 @@ test('a machine that gets the new keys within an hour accepts every token, and t
     return (await second.call({ ...SESSION, headers: bearer(accessToken) })).status
   }
   const haveSameKeys = async () => {
-    const [one, other] = await Promise.all(ports.map(scrape))
+    const [one, other] = await Promise.all(ports.map(port => scrape(port)))
     return one?.get('signing_keys_hash') === other?.get('signing_keys_hash')
   }
   const rotate = async (...options: string[]) => {

@@ -39,26 +39,21 @@ test('no file that a script starts depends on import.meta.main, which the launch
   }
 })
 
-describe('an older Node', { concurrency: true }, () => {
-  const skip = NO_PINNED_NODE
+describe('an older Node', { concurrency: true, skip: NO_PINNED_NODE }, () => {
   const start = (name: string, ...preloads: string[]) =>
     runOwned(
       { DATA_DIR: join(folder, name) },
       { command: [node, ...oldNode(), ...preloads, ...serve], hasOwnGroup: true },
     )
 
-  test('runs the pinned Node with its arguments, and exits with its code', {
-    skip,
-  }, async () => {
+  test('runs the pinned Node with its arguments, and exits with its code', async () => {
     const command = [node, ...oldNode(), LAUNCH, 'src/main.ts', 'users', 'no-such-command']
     const ended = run({}, { command })
     assert.deepEqual(await ended.exit, { code: 2, signal: null })
     assert.match(ended.output(), /^Unknown command 'no-such-command'/)
   })
 
-  test('forwards a signal to the pinned Node, and ends by the signal that ended it', {
-    skip,
-  }, async () => {
+  test('forwards a signal to the pinned Node, and ends by the signal that ended it', async () => {
     const fatal = "process.on('SIGHUP', () => process.kill(process.pid, 'SIGKILL'))"
     const service = start('signal', ...preload(`if (process.env.LAUNCHER_PID) ${fatal}`))
     await service.line('service.started')
@@ -66,23 +61,21 @@ describe('an older Node', { concurrency: true }, () => {
     assert.deepEqual(await service.exit, { code: null, signal: 'SIGKILL' })
   })
 
-  test('that is killed leaves no running service: the service drains and stops', {
-    skip,
-  }, async () => {
+  test('that is killed leaves no running service: the service drains and stops', async () => {
     const service = start('orphan')
     await service.line('service.started')
     service.kill('SIGKILL')
     await assertDrained(service)
   })
 
-  test('that is killed before the pinned Node is ready leaves no running process', {
-    skip,
-  }, async () => {
+  test('that is killed before the pinned Node is ready leaves no running process', async () => {
     const killLauncher = "if (process.env.LAUNCHER_PID) process.kill(process.ppid, 'SIGKILL')"
     const service = start('early', ...preload(killLauncher))
     assert.deepEqual(await service.exit, { code: null, signal: 'SIGKILL' })
   })
+})
 
+describe('an older Node says what to install', { concurrency: true }, () => {
   const REFUSALS: [string, Record<string, string>, RegExp][] = [
     [
       'there is no pinned Node for its platform',
@@ -96,7 +89,7 @@ describe('an older Node', { concurrency: true }, () => {
     ],
   ]
   for (const [reason, facts, told] of REFUSALS) {
-    test(`says what to install if ${reason}`, async () => {
+    test(`if ${reason}`, async () => {
       const ended = run({}, { command: [node, ...oldNode(facts), ...serve] })
       assert.deepEqual(await ended.exit, { code: 1, signal: null })
       const output = ended.output()

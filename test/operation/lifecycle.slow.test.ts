@@ -8,8 +8,8 @@ import { createConnection } from 'node:net'
 import { availableParallelism } from 'node:os'
 import { join } from 'node:path'
 import { describe, test } from 'node:test'
-import { connect as connectTls } from 'node:tls'
 import bcrypt from 'bcrypt'
+import { shakeHands } from '../support/certificates.ts'
 import { NO_PINNED_NODE, oldNode } from '../support/old-node.ts'
 import { eventsOf, faultsIn, own } from '../support/own.ts'
 import {
@@ -18,7 +18,6 @@ import {
   PROJECT,
   type RunningProcess,
   SERVE,
-  type ServiceProcess,
   stop,
   until,
 } from '../support/process.ts'
@@ -102,11 +101,8 @@ describe('on a signal', async () => {
       const refused = [kept, fresh].map(({ call }) =>
         call({ body: { email: emails[0], password: 'x' } }),
       )
-      const answers = await Promise.all([
-        service.health('/readyz'),
-        service.health('/livez'),
-        ...refused,
-      ]).catch(() => null)
+      const probes = [service.health('/readyz'), service.health('/livez')] as const
+      const answers = await Promise.all([...probes, ...refused]).catch(() => null)
 
       const loggedIn = await Promise.all(logins).catch(() => [])
       assert.deepEqual(await service.exit, { code: 0, signal: null })
@@ -125,14 +121,12 @@ describe('on a signal', async () => {
 
       if (!wereUnderWay || !answers) return false
       const [ready, live, ...refusals] = answers
+      assert.deepEqual([ready, live], [503, 200])
       for (const { status, headers, json } of refusals) {
-        assert.equal(status, 503)
-        assert.equal(json.error.code, 'SERVICE_UNAVAILABLE')
+        assert.deepEqual([status, json.error.code], [503, 'SERVICE_UNAVAILABLE'])
         assert.ok(Number(headers['retry-after']) > 0)
         assert.equal(headers.connection, 'close')
       }
-      assert.equal(ready, 503)
-      assert.equal(live, 200)
       return true
     }
   }
@@ -169,11 +163,16 @@ describe('on a signal', async () => {
     kept.close()
   })
 
+  function openTerminal(command: string) {
+    const env = { ...process.env, ...deployment.env, NODE_ENV: 'test', PORT: '0', OPS_PORT: '0' }
+    const options = { env, cwd: PROJECT, stdio: 'pipe' } as const
+    return spawn('script', ['-qec', command, '/dev/null'], options)
+  }
+
   test('SIGHUP reloads while the terminal is open, and ends the service after its logins when it is closed', async () => {
     const output = join(deployment.dataDir, 'output')
     const command = `echo $$ > '${output}.pid'; exec ${SERVE.map(word => `'${word}'`).join(' ')} > '${output}'`
-    const env = { ...process.env, ...deployment.env, NODE_ENV: 'test', PORT: '0', OPS_PORT: '0' }
-    const terminal = spawn('script', ['-qec', command, '/dev/null'], { env, stdio: 'pipe' })
+    const terminal = openTerminal(command)
     const find = async (event: string): Promise<Line | undefined> => {
       const lines = (await readFile(output, 'utf8').catch(() => '')).split('\n').filter(Boolean)
       return lines.map(line => JSON.parse(line)).find(line => line.event === event)
@@ -196,9 +195,7 @@ describe('on a signal', async () => {
   })
 
   test('Ctrl-C on the terminal of npm start ends npm with 0, after the service', async () => {
-    const env = { ...process.env, ...deployment.env, NODE_ENV: 'test', PORT: '0', OPS_PORT: '0' }
-    const options = { env, cwd: PROJECT, stdio: 'pipe' } as const
-    const terminal = spawn('script', ['-qec', 'exec npm start', '/dev/null'], options)
+    const terminal = openTerminal('exec npm start')
     let output = ''
     terminal.stdout.on('data', chunk => {
       output += chunk
@@ -217,7 +214,7 @@ describe('on a signal', async () => {
     await service.line('keys.reloaded')
     assert.equal((await answer).status, 200)
 
-    const caller = await connect(service)
+    const caller = await shakeHands(service.url)
     const { email } = await sendUnderWay(email => {
       caller.write(loginRequest(email, 'wrong password'))
       return once(caller, 'data')
@@ -235,12 +232,12 @@ describe('on a signal', async () => {
   test('the end waits for the new hash after an answered login, and not for connections that are idle or have sent half a request or nothing', async () => {
     await deployment.addUser('rehash@example.com')
     const service = await deployment.start()
-    const idle = await connect(service)
+    const idle = await shakeHands(service.url)
     idle.write('GET /.well-known/jwks.json HTTP/1.1\r\nHost: localhost\r\n\r\n')
     await once(idle, 'data')
-    const halfHeaders = await connect(service)
+    const halfHeaders = await shakeHands(service.url)
     halfHeaders.write('POST /api/v1/auth/login HTTP/1.1\r\nHost: local')
-    const halfBody = await connect(service)
+    const halfBody = await shakeHands(service.url)
     halfBody.write(loginRequest('half@example.com', 'x').slice(0, -5))
     const noHandshake = createConnection(Number(new URL(service.url).port), '127.0.0.1')
     await once(noHandshake, 'connect')
@@ -259,12 +256,6 @@ describe('on a signal', async () => {
     assert.deepEqual(faultsIn({ logged: service.lines }), [])
   })
 })
-
-async function connect({ url }: ServiceProcess) {
-  const socket = connectTls({ port: Number(new URL(url).port), rejectUnauthorized: false })
-  await once(socket, 'secureConnect')
-  return socket
-}
 
 function loginRequest(email: string, password: string): string {
   const body = JSON.stringify({ email, password })

@@ -1,8 +1,8 @@
 // The service at the limits of its machine. Each limit ends in a clear message or a working service, never in a wrong
-// answer. The table names the way, or that the machine does not permit the limit.
+// answer. The figures are printed, and how the machine was limited where it does not permit the usual way.
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
-import { after, describe, test } from 'node:test'
+import { describe, test } from 'node:test'
 import { decodeJwt } from 'jose'
 import {
   BLOCK_SECONDS,
@@ -22,8 +22,7 @@ import { inParallel, own, ownFolder } from '../support/own.ts'
 import { createDeployment, SERVE, until } from '../support/process.ts'
 import { type Answer, PASSWORD, UNLIMITED, WITH_THREADS } from '../support/service.ts'
 import { proveIpv6Only } from './ipv6-only.ts'
-import { createSmallDisk } from './small-disk.ts'
-import { createSmallMemory } from './small-memory.ts'
+import { createSmallDisk, createSmallMemory } from './small-machine.ts'
 
 const OTHER = 'ann@example.com'
 /** Half an hour beside the others, also in summer. */
@@ -36,19 +35,9 @@ const AT_ONCE = 100
 const MEMORY_MIB = 128
 const LOGINS_AT_ONCE = 32
 
-const found: string[] = []
-/** Adds a row to the table that is printed. */
-function report(limit: string, way: string, outcome: string): void {
-  found.push(`| ${limit} | ${way} | ${outcome} |`)
-}
-after(() => {
-  const head = ['| limit | way | what came of it |', '|---|---|---|']
-  process.stdout.write(`\n${[...head, ...found.toSorted()].join('\n')}\n`)
-})
-
 for (const engine of ENGINES) {
   describe(`on ${engine}`, () => {
-    test(`${CONNECTIONS} connections and ${MAX_DESCRIPTORS} descriptors`, async () => {
+    test(`${CONNECTIONS} connections and ${MAX_DESCRIPTORS} descriptors`, async t => {
       const deployment = await own(createDeployment(engine, { ...WITH_THREADS, ...UNLIMITED }))
       await deployment.addUser(USER_EMAIL)
       const limited = ['sh', '-c', `ulimit -n ${MAX_DESCRIPTORS}; exec "$@"`, 'sh', ...SERVE]
@@ -66,14 +55,12 @@ for (const engine of ENGINES) {
       await until(async () => (await logIn(service))?.status === 200)
       assert.equal((await readDescription()).status, 200)
       await endGracefully(service)
-      report(
-        `${CONNECTIONS} connections and ${MAX_DESCRIPTORS} descriptors, ${engine}`,
-        '`ulimit -n`',
-        `${unanswered} of ${CONNECTIONS / AT_ONCE} logins meanwhile got no answer or an error, afterwards none`,
+      t.diagnostic(
+        `${engine}: ${unanswered} of ${CONNECTIONS / AT_ONCE} logins meanwhile got no answer or an error`,
       )
     })
 
-    test(`${MEMORY_MIB} MiB of memory`, async () => {
+    test(`${MEMORY_MIB} MiB of memory`, async t => {
       const deployment = await own(createDeployment(engine, { ...WITH_THREADS, ...UNLIMITED }))
       const memory = await own(createSmallMemory(MEMORY_MIB))
       await deployment.addUser(USER_EMAIL)
@@ -90,10 +77,8 @@ for (const engine of ENGINES) {
       const mib = (name: string) =>
         Math.round(Number(new RegExp(`${name}:\\s+(\\d+)`).exec(status)?.[1]) / 1_024)
       await endGracefully(service)
-      report(
-        `${MEMORY_MIB} MiB of memory, ${engine}`,
-        memory.way,
-        `with ${LOGINS_AT_ONCE} logins at once ${mib('RssAnon')} MiB, and ${mib('RssFile')} MiB of files that the kernel can drop`,
+      t.diagnostic(
+        `${engine}, by ${memory.way}: with ${LOGINS_AT_ONCE} logins at once ${mib('RssAnon')} MiB, and ${mib('RssFile')} MiB of files that the kernel can drop`,
       )
     })
 
@@ -133,11 +118,6 @@ for (const engine of ENGINES) {
         assert.doesNotMatch(service.output(), /clock\./)
       }
       await endGracefully(service)
-      report(
-        `a clock that stands still, steps back by 5 hours, and forward by 10, ${engine}`,
-        '`Date` of the process is replaced',
-        'sessions and refresh tokens stay valid, and no block lasts longer than 15 minutes',
-      )
     })
   })
 }
@@ -172,23 +152,10 @@ test('a full disk, and a disk that becomes read-only', async t => {
   assert.equal((await service.call({ method: 'GET', path: '/login' })).status, 200)
   const readOnly = reasonOf(service)
   await endGracefully(service)
-  const way = 'an ext4 file system of 16 MiB with blocks of 1 KiB, in a mount namespace'
-  report(
-    'full disk, sqlite',
-    way,
-    `500 and not ready (“${full}”), then well again; nothing that was confirmed is lost`,
-  )
-  report(
-    'disk becomes read-only, sqlite',
-    way,
-    `500 and not ready (“${readOnly}”); the page is served, and the service ends when asked`,
-  )
+  t.diagnostic(`not ready on a full disk: “${full}”, on one that is read-only: “${readOnly}”`)
 })
 
-test('no IPv4', async () => {
-  const way = await proveIpv6Only()
-  report('IPv6 only', way, 'logins, throttle, health and the doctor work')
-})
+test('no IPv4', async t => t.diagnostic(await proveIpv6Only()))
 
 test(`the time zone ${ZONE}: everything tells the time as it does in UTC`, async () => {
   const deployment = await own(createDeployment('postgres'))
@@ -219,5 +186,4 @@ test(`the time zone ${ZONE}: everything tells the time as it does in UTC`, async
     assert.ok(String(time).endsWith('Z') && ms >= beforeMs && ms <= Date.now(), String(time))
   }
   await endGracefully(service)
-  report(`time zone ${ZONE}`, '`TZ`', 'log, tokens, cookies, waits and commands tell UTC')
 })

@@ -1,12 +1,15 @@
-// /metrics: what is counted, that labels are bounded, and that the dashboard and the alerts use what exists.
+// The ops port: connections that stall; /metrics: what is counted, that labels are bounded, and that the dashboard and the alerts use what exists.
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
+import { once } from 'node:events'
 import { readFile } from 'node:fs/promises'
-import { describe, test } from 'node:test'
+import { request } from 'node:http'
+import { connect } from 'node:net'
+import { describe, mock, test } from 'node:test'
 import { startAdminService } from '../support/admin-service.ts'
 import { ENGINES_BY_RUN } from '../support/engines.ts'
 import { namesOf, scrape } from '../support/metrics.ts'
-import { eventsOf, own } from '../support/own.ts'
+import { eventsOf, inParallel, own } from '../support/own.ts'
 import { freePort } from '../support/postgres-server.ts'
 import { until } from '../support/process.ts'
 import { PASSWORD, startTestService } from '../support/service.ts'
@@ -14,6 +17,8 @@ import { AUTH, bearer } from '../support/session-client.ts'
 
 /** Only with an admin API: test/admin/access.test.ts has one. */
 const ADMIN_METRICS = ['admin_reads_total', 'admin_token_expiry_timestamp_seconds']
+/** More than the port takes at a time. */
+const STALLED = 300
 /** One request of a kind may add the buckets of one more series. */
 const SERIES_PER_ROUTE = 20
 
@@ -32,7 +37,7 @@ for (const engine of ENGINES_BY_RUN) {
       await service.call({ path: `${AUTH}/refresh`, body: { refreshToken } })
       await service.call({ path: `${AUTH}/logout`, headers })
       const later = await scrape(opsPort)
-      const request = (route: string, status: number, method = 'POST') =>
+      const answered = (route: string, status: number, method = 'POST') =>
         `http_request_duration_seconds_count{method="${method}",route="${AUTH}/${route}",status="${status}"}`
       const growth: Record<string, number> = {
         'login_attempts_total{outcome="succeeded"}': 1,
@@ -48,11 +53,11 @@ for (const engine of ENGINES_BY_RUN) {
         password_hash_seconds_count: 6,
         password_queue_wait_seconds_count: 6,
         'database_operation_seconds_count{operation="refreshTokens.use",result="done"}': 1,
-        [request('login', 200)]: 1,
-        [request('login', 401)]: 5,
-        [request('login', 429)]: 2,
-        [request('refresh', 200)]: 1,
-        [request('sessions', 200, 'DELETE')]: 1,
+        [answered('login', 200)]: 1,
+        [answered('login', 401)]: 5,
+        [answered('login', 429)]: 2,
+        [answered('refresh', 200)]: 1,
+        [answered('sessions', 200, 'DELETE')]: 1,
       }
       for (const [series, grown] of Object.entries(growth)) {
         assert.equal((later.get(series) ?? 0) - (earlier.get(series) ?? 0), grown, series)
@@ -161,48 +166,86 @@ for (const engine of ENGINES_BY_RUN) {
   })
 }
 
-test('callers cannot multiply the series by methods: labels name only what a route serves', async () => {
-  const opsPort = await freePort()
-  const service = await own(startAdminService('sqlite', { OPS_PORT: String(opsPort) }))
-  await service.call({ method: 'GET', path: '/openapi.json' })
-  const served = ['GET', 'HEAD', 'POST', 'DELETE']
-  const others = ['OPTIONS', 'PUT', 'PATCH', 'TRACE', 'PROPFIND', 'M-SEARCH']
-  for (const method of [...served, ...others]) {
-    for (const headers of [{}, { Expect: 'nothing' }]) {
-      for (const path of ['/login', '/docs', '/nothing', `${AUTH}/sessions`]) {
-        await service.call({ method, path, headers })
-      }
-      for (const path of ['/users', '/audit', '/nothing']) {
-        await service.admin(method, path, undefined, { token: null, headers })
+// Nothing here depends on the engine.
+describe('the ops port', async () => {
+  const port = await freePort()
+  // A name of the machine itself, as an operator may give it one.
+  const env = { OPS_HOST: 'localhost', OPS_PORT: String(port) }
+  const service = await own(startAdminService('sqlite', env))
+
+  test('callers cannot multiply the series by methods: labels name only what a route serves', async () => {
+    await service.call({ method: 'GET', path: '/openapi.json' })
+    const served = ['GET', 'HEAD', 'POST', 'DELETE']
+    const others = ['OPTIONS', 'PUT', 'PATCH', 'TRACE', 'PROPFIND', 'M-SEARCH']
+    for (const method of [...served, ...others]) {
+      for (const headers of [{}, { Expect: 'nothing' }]) {
+        for (const path of ['/login', '/docs', '/nothing', `${AUTH}/sessions`]) {
+          await service.call({ method, path, headers })
+        }
+        for (const path of ['/users', '/audit', '/nothing']) {
+          await service.admin(method, path, undefined, { token: null, headers })
+        }
       }
     }
-  }
-  const series = await scrape(opsPort)
-  const labels = /^http_request_duration_seconds_count\{method="(.*?)",route="(.*?)"/
-  const pairs = [...series.keys()].flatMap(name => {
-    const [, method, route] = labels.exec(name) ?? []
-    return method ? [`${method} ${route}`] : []
-  })
-  const expected = {
-    GET: [
-      '/admin/v1/audit',
-      '/admin/v1/users',
-      `${AUTH}/sessions`,
-      '/docs',
-      '/login',
-      '/openapi.json',
-    ],
-    HEAD: ['/admin/v1/audit', '/admin/v1/users', `${AUTH}/sessions`, '/docs', '/login'],
-    POST: ['/admin/v1/users', '/login'],
-    DELETE: [`${AUTH}/sessions`],
-    other: ['other'],
-  }
-  assert.deepEqual(
-    new Set(pairs),
-    new Set(
-      Object.entries(expected).flatMap(([method, routes]) =>
-        routes.map(route => `${method} ${route}`),
+    const series = await scrape(port, 'localhost')
+    const labels = /^http_request_duration_seconds_count\{method="(.*?)",route="(.*?)"/
+    const pairs = [...series.keys()].flatMap(name => {
+      const [, method, route] = labels.exec(name) ?? []
+      return method ? [`${method} ${route}`] : []
+    })
+    const expected = {
+      GET: [
+        '/admin/v1/audit',
+        '/admin/v1/users',
+        `${AUTH}/sessions`,
+        '/docs',
+        '/login',
+        '/openapi.json',
+      ],
+      HEAD: ['/admin/v1/audit', '/admin/v1/users', `${AUTH}/sessions`, '/docs', '/login'],
+      POST: ['/admin/v1/users', '/login'],
+      DELETE: [`${AUTH}/sessions`],
+      other: ['other'],
+    }
+    assert.deepEqual(
+      new Set(pairs),
+      new Set(
+        Object.entries(expected).flatMap(([method, routes]) =>
+          routes.map(route => `${method} ${route}`),
+        ),
       ),
-    ),
-  )
+    )
+  })
+
+  async function statusOf(path: string): Promise<number> {
+    const sent = request({ host: 'localhost', port, path, agent: false }).end()
+    const [answer] = await once(sent, 'response')
+    answer.resume()
+    return answer.statusCode
+  }
+
+  test('half requests give way to whole ones, and are closed in the end', async () => {
+    const sockets = await inParallel(STALLED, async () => {
+      const socket = connect(port, 'localhost')
+      socket.on('error', () => {}).resume()
+      await once(socket, 'connect')
+      socket.write('GET /livez HTTP/1.1\r\nHost:')
+      return socket
+    })
+    assert.equal(await statusOf('/livez'), 200)
+    assert.equal(await statusOf('/readyz'), 200)
+    await Promise.all(sockets.map(socket => socket.closed || once(socket, 'close')))
+  })
+
+  test('a metric that cannot be read fails the scrape, not the process', async () => {
+    const read = mock.method(process, 'cpuUsage', () => {
+      throw new Error('no clock')
+    })
+    assert.equal(await statusOf('/metrics'), 500)
+    read.mock.restore()
+    const line = service.logged().find(({ event }) => event === 'metrics.failed')
+    assert.equal(line?.level, 'error')
+    assert.equal(line?.msg, 'no clock')
+    assert.equal(await statusOf('/metrics'), 200)
+  })
 })

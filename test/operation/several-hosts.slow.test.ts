@@ -13,7 +13,14 @@ import {
   type PostgresServer,
   startPostgres,
 } from '../support/postgres-server.ts'
-import { createDeployment, run, type ServiceProcess, stop, until } from '../support/process.ts'
+import {
+  createDeployment,
+  freezeServer,
+  run,
+  type ServiceProcess,
+  stop,
+  until,
+} from '../support/process.ts'
 import { UNLIMITED } from '../support/service.ts'
 
 const OWNER = 'owner@example.com'
@@ -68,13 +75,11 @@ describe('with several hosts', async () => {
     const service = await start(hostOf(first), hostOf(second))
     await logInOften(service, 20)
     // The primary hangs with connections of the service, and the standby takes over.
-    const others = 'select pid from pg_stat_activity where pid <> pg_backend_pid()'
-    const frozen = [first.pid(), ...(await ask(first, others)).map(({ pid }) => Number(pid))]
-    for (const pid of frozen) process.kill(pid, 'SIGSTOP')
+    const wake = await freezeServer(first)
     assert.equal((await service.login(OWNER)).status, 500)
     await ask(second, 'select pg_promote()')
     await until(async () => (await service.login(OWNER)).status === 200)
-    for (const pid of frozen) process.kill(pid, 'SIGCONT')
+    await wake()
 
     const before = await countSessions(first)
     await logInOften(service, 40)

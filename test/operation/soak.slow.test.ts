@@ -2,22 +2,27 @@
 // answer, no line lost or broken, and in the end as many descriptors as in the beginning. How memory and tables grow is
 // reported, not judged. PROOF_SOAK_MINUTES=60 is the whole form.
 import assert from 'node:assert/strict'
-import { copyFileSync, globSync, readFileSync, truncateSync, writeFileSync } from 'node:fs'
+import {
+  copyFileSync,
+  globSync,
+  readFileSync,
+  statSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs'
 import { join } from 'node:path'
 import { after, describe, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { connect } from 'node:tls'
 import bcrypt from 'bcrypt'
-import { makeCertificate } from '../support/certificates.ts'
+import { makeCertificate, servedAt } from '../support/certificates.ts'
 import { createCli } from '../support/cli.ts'
-import { ENGINES } from '../support/engines.ts'
+import { ENGINES, type TestDatabase } from '../support/engines.ts'
 import { scrape } from '../support/metrics.ts'
 import { inParallel } from '../support/own.ts'
 import { freePort } from '../support/postgres-server.ts'
 import { createDeployment, type Line, runOwned, SERVE, stop, until } from '../support/process.ts'
-import { createClient, PASSWORD, WITH_THREADS } from '../support/service.ts'
-import { type Counts, runRounds, SOAK_USERS, soakEmail } from './soak-load.ts'
-import { FIGURES, type Figure, type SoakSample, takeSample, trendOf } from './soak-samples.ts'
+import { type Answer, type Call, createClient, PASSWORD, WITH_THREADS } from '../support/service.ts'
+import { AUTH, bearer } from '../support/session-client.ts'
 
 const MINUTES = Number(process.env.PROOF_SOAK_MINUTES ?? 0.15)
 const DURATION_MS = MINUTES * 60_000
@@ -30,6 +35,32 @@ const HOST = '127.0.0.1'
 /** The errors of a machine that is busy with other work. */
 const TIME_LIMITS = /time ?out|in time|slow|^service\.killed$/
 
+const USERS = 200
+/** Rounds at the same time. */
+const PARALLEL = 8
+const REFRESHES = 8
+/** One round in four begins with a wrong password. */
+const WRONG_EVERY = 4
+/** What is answered when a time limit is over, on a machine that is busy with other work. */
+const TOO_LATE = [500, 503]
+const MIB = 1_048_576
+const HOUR_S = 3_600
+const emailOf = (user: number) => `user${user}@example.com`
+
+type Sample = Record<Figure, number> & { second: number }
+
+/** The figures with their units, as the report names them. */
+const FIGURES = {
+  residentMiB: 'resident memory, MiB',
+  heapMiB: 'heap in use, MiB',
+  descriptors: 'descriptors',
+  handles: 'handles of the event loop',
+  lagMs: 'lag of the event loop (p99), ms',
+  tablesMiB: 'tables and indexes, MiB',
+  walMiB: 'write-ahead log, MiB',
+}
+type Figure = keyof typeof FIGURES
+
 /** The lines of the two parts of the report. */
 const report: { loads: string[]; rows: string[] } = { loads: [], rows: [] }
 
@@ -41,8 +72,7 @@ describe('at half of the capacity', { concurrency: true }, () => {
       const deployment = await createDeployment(engine, threads)
       const cli = await createCli(deployment.database)
       const passwordHash = await bcrypt.hash(PASSWORD, COST)
-      for (let user = 0; user < SOAK_USERS; user++)
-        await deployment.addUser(soakEmail(user), passwordHash)
+      for (let user = 0; user < USERS; user++) await deployment.addUser(emailOf(user), passwordHash)
       const inFolder = (name: string) => join(cli.folder, name)
       const [log, trusted] = [inFolder('service.log'), inFolder('trusted.pem')]
       const env = {
@@ -66,14 +96,15 @@ describe('at half of the capacity', { concurrency: true }, () => {
       await until(() => isReady(env.OPS_PORT))
       const idle = await sample(0)
 
-      const client = await createClient(`https://${HOST}:${env.PORT}`, '', trusted)
+      const url = `https://${HOST}:${env.PORT}`
+      const client = await createClient(url, '', trusted)
       const counts: Counts = { rounds: 0, logins: 0, wrong: 0, logouts: 0, others: 0, late: 0 }
       await runRounds(client.call, counts, CAPACITY_MS)
       // A login that was refused is no capacity.
       const roundsPerSecond = Math.max(1, counts.logins) / (CAPACITY_MS / 1_000) / 2
       const lateAtCapacity = counts.late
 
-      const samples: SoakSample[] = []
+      const samples: Sample[] = []
       const load = runRounds(client.call, counts, DURATION_MS, roundsPerSecond)
       let isOver = false
       const watching = (async () => {
@@ -86,7 +117,7 @@ describe('at half of the capacity', { concurrency: true }, () => {
       const renewing = (async () => {
         for (let renewal = 1; renewal <= RENEWALS && !isOver; renewal++) {
           install(renewal)
-          await until(async () => (await servedBy(env.PORT)) === certificates[renewal]?.fingerprint)
+          await until(async () => (await servedAt(url)) === certificates[renewal]?.fingerprint)
           for (const words of ['keys rotate', 'database purge']) {
             const { code, stderr } = await cli.run(words.split(' '), '', env)
             assert.equal(code, 0, stderr)
@@ -142,19 +173,105 @@ async function isReady(opsPort: string): Promise<boolean> {
   return answer?.status === 200
 }
 
-/** The fingerprint of the certificate that a new connection gets. */
-async function servedBy(port: string): Promise<string> {
-  const socket = connect({ host: HOST, port: Number(port), rejectUnauthorized: false })
-  return new Promise<string>((resolve, reject) => {
-    socket.once('error', reject).once('secureConnect', () => {
-      resolve(socket.getPeerCertificate().fingerprint256)
-      socket.destroy()
-    })
-  })
-}
-
 /** Fails if a line is not whole. */
 function eventsIn(file: string): Line[] {
   const lines = readFileSync(file, 'utf8').split('\n')
   return lines.filter(line => line !== '').map(line => JSON.parse(line))
+}
+
+/** The answers of each kind; `late` are those of time limits, after which a round ends. */
+type Counts = Record<'rounds' | 'logins' | 'wrong' | 'logouts' | 'others' | 'late', number>
+
+/** Runs rounds until the deadline, each of another user and address. Fails on every answer that is not the expected one. */
+async function runRounds(
+  send: (call: Call) => Promise<Answer>,
+  counts: Counts,
+  durationMs: number,
+  roundsPerSecond = Number.POSITIVE_INFINITY,
+): Promise<void> {
+  const startMs = performance.now()
+  let started = 0
+  async function runInTurn(): Promise<void> {
+    for (;;) {
+      const dueMs = (started++ / roundsPerSecond) * 1_000
+      if (dueMs >= durationMs || performance.now() - startMs >= durationMs) return
+      await sleep(Math.max(0, dueMs - (performance.now() - startMs)))
+      await runRound(send, counts)
+    }
+  }
+  await inParallel(PARALLEL, runInTurn)
+}
+
+async function runRound(send: (call: Call) => Promise<Answer>, counts: Counts): Promise<void> {
+  const round = counts.rounds++
+  const user = round % USERS
+  const from = `127.3.${user + 1}.1`
+  const ask = async (kind: keyof Counts, status: number, call: Call): Promise<Answer | null> => {
+    const answer = await send({ from, ...call })
+    const isLate = TOO_LATE.includes(answer.status)
+    if (!isLate) assert.equal(answer.status, status, `${kind} ${call.path}: ${answer.text}`)
+    counts[isLate ? 'late' : kind]++
+    return isLate ? null : answer
+  }
+  const attempt = (password: string) => ({ body: { email: emailOf(user), password } })
+  // Another round of each user, because the number of users is a multiple.
+  if ((round + Math.floor(round / USERS)) % WRONG_EVERY === 0) {
+    await ask('wrong', 401, attempt('wrong password'))
+  }
+  let answer = await ask('logins', 200, attempt(PASSWORD))
+  for (let refresh = 0; answer && refresh < REFRESHES; refresh++) {
+    const { refreshToken } = answer.json.data
+    answer = await ask('others', 200, { path: `${AUTH}/refresh`, body: { refreshToken } })
+  }
+  if (!answer) return
+  const { accessToken, refreshToken } = answer.json.data
+  const headers = bearer(accessToken)
+  const session = { method: 'GET', path: `${AUTH}/session`, headers }
+  const shown = await ask('others', 200, session)
+  if (shown) assert.equal(shown.json.data.user.email, emailOf(user))
+  await ask('others', 200, { method: 'GET', path: `${AUTH}/verify`, headers })
+  if (!(await ask('logouts', 200, { path: `${AUTH}/logout`, body: { refreshToken } }))) return
+  await ask('others', 401, { path: `${AUTH}/refresh`, body: { refreshToken } })
+  await ask('others', 401, session)
+}
+
+async function takeSample(
+  opsPort: string,
+  database: TestDatabase,
+  second: number,
+): Promise<Sample> {
+  const series = await scrape(opsPort)
+  const gauge = (name: string) => series.get(name) ?? Number.NaN
+  const { tables, wal } = await bytesOf(database)
+  return {
+    second,
+    residentMiB: gauge('process_resident_memory_bytes') / MIB,
+    heapMiB: gauge('nodejs_heap_size_used_bytes') / MIB,
+    descriptors: gauge('process_open_fds'),
+    handles: gauge('nodejs_active_handles_total'),
+    lagMs: gauge('nodejs_eventloop_lag_p99_seconds') * 1_000,
+    tablesMiB: tables / MIB,
+    walMiB: wal / MIB,
+  }
+}
+
+async function bytesOf({ config, rows }: TestDatabase): Promise<{ tables: number; wal: number }> {
+  if (config.engine === 'sqlite') {
+    const sizeOf = (file: string) => statSync(file, { throwIfNoEntry: false })?.size ?? 0
+    return { tables: sizeOf(config.file), wal: sizeOf(`${config.file}-wal`) }
+  }
+  const [row] = await rows(`select pg_database_size(current_database()) as tables,
+    (select sum(size) from pg_ls_waldir()) as wal`)
+  return { tables: Number(row?.tables), wal: Number(row?.wal) }
+}
+
+/** The mean of the second half, and how much the figure grows in an hour by the line of least squares through it. */
+function trendOf(samples: Sample[], figure: Figure): { mean: number; perHour: number } {
+  const half = samples.slice(Math.floor(samples.length / 2))
+  const meanOf = (values: number[]) => values.reduce((sum, value) => sum + value, 0) / values.length
+  const meanSecond = meanOf(half.map(({ second }) => second))
+  const mean = meanOf(half.map(each => each[figure]))
+  const covariance = meanOf(half.map(each => (each.second - meanSecond) * (each[figure] - mean)))
+  const variance = meanOf(half.map(({ second }) => (second - meanSecond) ** 2))
+  return { mean, perHour: (covariance / variance) * HOUR_S }
 }

@@ -1,7 +1,9 @@
 // Self-signed certificates for tests. `fromDays` and `toDays` count from now.
 import { randomUUID, X509Certificate } from 'node:crypto'
+import { once } from 'node:events'
 import { copyFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { type ConnectionOptions, connect, type TLSSocket } from 'node:tls'
 import { developmentFiles } from '../../src/http/connection/tls.ts'
 
 const DAY_MS = 86_400_000
@@ -60,4 +62,20 @@ export async function copyDevelopmentCertificate(
   const [made, copy] = [developmentFiles(folder), developmentFiles(dataDir)]
   await copyFile(made.certFile, copy.certFile)
   await copyFile(made.keyFile, copy.keyFile)
+}
+
+/** Does not verify the certificate. */
+export async function shakeHands(url: string, options: ConnectionOptions = {}): Promise<TLSSocket> {
+  const port = Number(new URL(url).port)
+  const socket = connect({ host: '127.0.0.1', port, rejectUnauthorized: false, ...options })
+  await once(socket, 'secureConnect')
+  return socket
+}
+
+/** The fingerprint of the certificate that a new connection gets. */
+export async function servedAt(url: string): Promise<string> {
+  const socket = await shakeHands(url)
+  const { fingerprint256 } = socket.getPeerCertificate()
+  socket.destroy()
+  return fingerprint256
 }

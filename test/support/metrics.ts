@@ -3,10 +3,10 @@
 /** Each series with its labels, as it is printed, and its value. */
 export type Series = Map<string, number>
 
-export async function scrape(opsPort: number | string): Promise<Series> {
+export async function scrape(opsPort: number | string, host = '127.0.0.1'): Promise<Series> {
   // Without a connection that the service may close at the moment in which it is used again.
   const headers = { Connection: 'close' }
-  const answer = await fetch(`http://127.0.0.1:${opsPort}/metrics`, { headers })
+  const answer = await fetch(`http://${host}:${opsPort}/metrics`, { headers })
   const lines = (await answer.text()).split('\n').filter(line => line !== '' && line[0] !== '#')
   return new Map(
     lines.map(line => {

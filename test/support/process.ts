@@ -14,8 +14,8 @@ import bcrypt from 'bcrypt'
 import type { EngineName } from '../../src/storage/sql/engine.ts'
 import { changeAt } from '../storage/fixtures.ts'
 import { copyDevelopmentCertificate } from './certificates.ts'
-import { createMigratedDatabase, openPatientStore, type TestDatabase } from './engines.ts'
-import { endWithTests, freePort } from './postgres-server.ts'
+import { createMigratedDatabase, openPatientStore, query, type TestDatabase } from './engines.ts'
+import { endWithTests, freePort, type PostgresServer } from './postgres-server.ts'
 import { type Answer, type Call, createClient, ISSUER, PASSWORD, TEST_COST } from './service.ts'
 import { makeTemporaryFolder } from './temporary-folder.ts'
 
@@ -214,6 +214,16 @@ export async function createDeployment(
       await database.drop()
       if (config.engine === 'postgres') await rm(dataDir, { recursive: true })
     },
+  }
+}
+
+/** Stops the first process of a PostgreSQL, which answers new connections, and its connections; returns what wakes them. */
+export async function freezeServer(server: PostgresServer, which = 'pid <> pg_backend_pid()') {
+  const connections = await query(server.url, `select pid from pg_stat_activity where ${which}`)
+  const frozen = [server.pid(), ...connections.map(({ pid }) => Number(pid))]
+  for (const pid of frozen) process.kill(pid, 'SIGSTOP')
+  return async () => {
+    for (const pid of frozen) process.kill(pid, 'SIGCONT')
   }
 }
 

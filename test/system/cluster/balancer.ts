@@ -1,11 +1,12 @@
 // HAProxy and nginx in front of instances, with the configuration that docs/operations.md recommends.
-import { readFile, rm, writeFile } from 'node:fs/promises'
+import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { after } from 'node:test'
 import { developmentFiles } from '../../../src/http/connection/tls.ts'
+import { inParallel, ownFolder } from '../../support/own.ts'
 import { freePort } from '../../support/postgres-server.ts'
 import { PROJECT } from '../../support/process.ts'
 import { createClient } from '../../support/service.ts'
-import { makeTemporaryFolder } from '../../support/temporary-folder.ts'
 import { startProxy } from '../proxy.ts'
 
 const CERTIFICATE_FOLDER = process.env.TEST_TEMPLATES ?? ''
@@ -18,20 +19,18 @@ export const BEHIND_BALANCER = {
   TLS_KEY_FILE: keyFile,
 }
 
-export type BalancerName = 'haproxy' | 'nginx'
+type BalancerName = 'haproxy' | 'nginx'
 /** Where an instance listens, for callers and for health checks. */
 export type Target = { port: string; opsPort: string }
 
 export async function chooseTargets(count: number): Promise<Target[]> {
   const choose = async () => String(await freePort())
-  return Promise.all(
-    Array.from({ length: count }, async () => ({ port: await choose(), opsPort: await choose() })),
-  )
+  return inParallel(count, async () => ({ port: await choose(), opsPort: await choose() }))
 }
 
-/** Has the development certificate too, which is its own CA. */
+/** Has the development certificate too, which is its own CA. It ends after the calling test or suite. */
 export async function startBalancer(name: BalancerName, targets: Target[]) {
-  const folder = await makeTemporaryFolder(`login-${name}-`)
+  const folder = await ownFolder(`login-${name}-`)
   const pem = join(folder, 'login.pem')
   const parts = await Promise.all([certFile, keyFile].map(part => readFile(part, 'utf8')))
   await writeFile(pem, parts.join('\n'))
@@ -63,14 +62,9 @@ export async function startBalancer(name: BalancerName, targets: Target[]) {
           })} }`,
   )
   const client = await createClient(`https://127.0.0.1:${port}`, CERTIFICATE_FOLDER)
-  const balancer = await startProxy(commands[name], client, folder)
-  const stop = async () => {
-    client.close()
-    balancer.kill('SIGTERM')
-    await balancer.exit
-    await rm(folder, { recursive: true })
-  }
-  return { call: client.call, stop }
+  await startProxy(commands[name], client, folder)
+  after(client.close)
+  return client.call
 }
 
 /** The recipe is the first block of this language in the document. */

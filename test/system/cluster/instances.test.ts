@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import { after, describe, test } from 'node:test'
 import pg from 'pg'
 import { PURGE_LOCK } from '../../../src/storage/postgres/engine.ts'
+import { own } from '../../support/own.ts'
 import {
   createDeployment,
   PROJECT,
@@ -18,15 +19,12 @@ import { startLoad } from './load.ts'
 const SESSIONS_EACH = 4
 
 describe('three instances behind HAProxy', async () => {
-  const opened = new AsyncDisposableStack()
-  after(() => opened.disposeAsync())
-  const created = await createDeployment('postgres', {
-    ...BEHIND_BALANCER,
-    MAX_SESSIONS_PER_USER: '1000',
-  })
-  const deployment = opened.adopt(created, ({ remove }) => remove())
+  const deployment = await own(
+    createDeployment('postgres', { ...BEHIND_BALANCER, MAX_SESSIONS_PER_USER: '1000' }),
+  )
   await deployment.database.rows('drop schema public cascade; create schema public')
-  const wire = opened.adopt(await startWire(deployment.env.DATABASE_URL ?? ''), it => it.stop())
+  const wire = await startWire(deployment.env.DATABASE_URL ?? '')
+  after(wire.stop)
   const targets = await chooseTargets(3)
   // All start at once on an empty database.
   const instances = await Promise.all(
@@ -38,7 +36,7 @@ describe('three instances behind HAProxy', async () => {
       }),
     ),
   )
-  const { call } = opened.adopt(await startBalancer('haproxy', targets), ({ stop }) => stop())
+  const call = await startBalancer('haproxy', targets)
   const nextAddress = createAddresses()
 
   const countLines = (event: string) =>

@@ -10,7 +10,7 @@ import { loadConfig } from '../../../src/config/config.ts'
 import { developmentFiles } from '../../../src/http/connection/tls.ts'
 import { own, ownFolder } from '../../support/own.ts'
 import { freePort } from '../../support/postgres-server.ts'
-import { createDeployment, PROJECT, SERVE } from '../../support/process.ts'
+import { createDeployment, PROJECT, SERVE, stop } from '../../support/process.ts'
 import { type Answer, type Call, createClient, PASSWORD } from '../../support/service.ts'
 import { startProxy } from '../proxy.ts'
 import { assertSamePublicPaths } from './public-paths.ts'
@@ -70,8 +70,7 @@ test('the service runs from what the image contains, and the user of the image i
   assert.ok(command.includes(join(image, 'launch.cjs')))
   const service = await deployment.start({}, { command })
   assert.equal((await loginThrough(service)).status, 403)
-  service.kill('SIGTERM')
-  assert.equal((await service.exit).code, 0)
+  await stop(service)
 })
 
 test('the health check of the image succeeds only while the service is ready', async () => {
@@ -83,8 +82,7 @@ test('the health check of the image succeeds only while the service is ready', a
   assert.ok(!isHealthy())
   const service = await deployment.start({ OPS_PORT: opsPort })
   assert.ok(isHealthy())
-  service.kill('SIGTERM')
-  await service.exit
+  await stop(service)
 })
 
 test('the settings for systemd are accepted in production', () => {
@@ -129,11 +127,9 @@ test('kubernetes.yaml: variables, ports, probes and security', async () => {
   }
   assert.ok(mounts.includes(dataDir))
 
+  type Port = { name: string; containerPort: number }
   const ports = Object.fromEntries(
-    container.ports.map((port: { name: string; containerPort: number }) => [
-      port.name,
-      port.containerPort,
-    ]),
+    container.ports.map(({ name, containerPort }: Port) => [name, containerPort]),
   )
   assert.equal(ports[service.spec.ports[0].targetPort], config.port)
   const { startupProbe, livenessProbe, readinessProbe } = container
@@ -172,14 +168,12 @@ test('Caddyfile: all public paths, and a login in which Caddy does not believe t
   const throughCaddy = await createClient(`https://127.0.0.1:${port}`, CERTIFICATE_FOLDER)
   const direct = await createClient(service.url, CERTIFICATE_FOLDER)
   const command = ['caddy', 'run', '--adapter', 'caddyfile', '--config', file]
-  const caddy = await startProxy(command, throughCaddy, folder)
+  await startProxy(command, throughCaddy, folder)
   assert.equal((await loginThrough(throughCaddy)).status, 200)
   assert.equal((await service.line('login.succeeded')).ip, '127.0.0.1')
   const headers = { 'X-Forwarded-Proto': 'https', 'X-Forwarded-For': '127.0.0.1' }
   await assertSamePublicPaths(throughCaddy.call, call => direct.call({ ...call, headers }))
   for (const client of [throughCaddy, direct]) client.close()
-  caddy.kill('SIGTERM')
-  await caddy.exit
 })
 
 /** With an address of the client's own choice. */

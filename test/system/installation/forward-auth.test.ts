@@ -1,14 +1,16 @@
 // Runs the recipes of docs/integrating.md for nginx and Caddy.
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
-import type { OutgoingHttpHeaders } from 'node:http'
+import { createServer, type IncomingMessage, type OutgoingHttpHeaders } from 'node:http'
 import { request as httpsRequest } from 'node:https'
 import type { AddressInfo } from 'node:net'
+import { join } from 'node:path'
 import { after, describe, test } from 'node:test'
 import { own } from '../../support/own.ts'
 import { freePort } from '../../support/postgres-server.ts'
-import { example } from '../../support/recipes.ts'
-import type { Answer, Call } from '../../support/service.ts'
+import type { RunningProcess } from '../../support/process.ts'
+import { example, makeRecipeFolder, recipe } from '../../support/recipes.ts'
+import { type Answer, type Call, createClient } from '../../support/service.ts'
 import {
   DEVICE_COOKIE,
   type Login,
@@ -17,8 +19,21 @@ import {
   startSessionService,
 } from '../../support/session-client.ts'
 import { NAVIGATION, refreshIn } from '../../support/visitor.ts'
-import { createAuthProxy, PROXIES, type Seen, startApplication } from './forward-auth.ts'
+import { startProxy } from '../proxy.ts'
 import { assertSamePublicPaths, listPublicPaths } from './public-paths.ts'
+
+const CERT_FILE = join(process.env.TEST_TEMPLATES ?? '', 'development-cert.pem')
+const KEY_FILE = CERT_FILE.replace('cert.pem', 'key.pem')
+
+const PROXIES = ['nginx', 'Caddy'] as const
+
+const COMMANDS = {
+  nginx: ['/usr/sbin/nginx', '-c'],
+  Caddy: ['caddy', 'run', '--adapter', 'caddyfile', '--config'],
+}
+
+/** What the application got. */
+type Seen = { method: string; url: string; headers: Record<string, string[]>; bytes: number }
 
 const OPENS_PAGE = { 'Sec-Fetch-Mode': 'navigate', 'Sec-Fetch-Site': 'none' }
 const OWN_SCRIPT = { 'Sec-Fetch-Mode': 'cors', 'Sec-Fetch-Site': 'same-origin' }
@@ -48,18 +63,10 @@ for (const name of PROXIES) {
     const env = { TRUST_PROXY: '127.0.0.1', JWT_ISSUER: address, RETURN_TO_ORIGINS: address }
     const service = await startSessionService('sqlite', env)
     const application = await startApplication()
-    const { port } = application.address() as AddressInfo
-    const places = {
-      address,
-      service: new URL(service.url).host,
-      application: `127.0.0.1:${port}`,
-    }
+    const places = { address, service: new URL(service.url).host, application: application.host }
     const proxy = await own(createAuthProxy(name, places))
-    after(() => {
-      application.close()
-      application.closeAllConnections()
-      return service.stop()
-    })
+    after(application.stop)
+    after(service.stop)
     await proxy.restart()
     await service.addUser('kate@example.com', { name: NAME })
     const login = await service.browserLogin('kate@example.com', { headers: FORWARDED })
@@ -209,4 +216,90 @@ for (const name of PROXIES) {
       assert.doesNotMatch(text, /"method"/)
     })
   })
+}
+
+function toFile(proxy: keyof typeof COMMANDS, folder: string): string {
+  if (proxy === 'Caddy') {
+    return `{
+        admin off
+        auto_https disable_redirects
+      }
+      ${recipe('Caddy', 'caddy')}`
+  }
+  return `daemon off; master_process off; pid ${folder}/pid; error_log ${folder}/error.log;
+    events {}
+    http {
+      access_log off; client_body_temp_path ${folder}/body; proxy_temp_path ${folder}/proxy;
+      fastcgi_temp_path ${folder}/f; uwsgi_temp_path ${folder}/u; scgi_temp_path ${folder}/s;
+      ${example('nginx.conf')}
+    }`
+}
+
+/** `address` is that of the proxy, `service` and `application` are hosts with ports. */
+async function createAuthProxy(
+  proxy: keyof typeof COMMANDS,
+  { address, service, application }: { address: string; service: string; application: string },
+) {
+  const addresses = {
+    'app.example.com {': `${address} {\ntls ${CERT_FILE} ${KEY_FILE}`,
+    'app.example.com': 'localhost',
+    '127.0.0.1:8443': service,
+    '127.0.0.1:3000': application,
+    'listen 443': `listen 127.0.0.1:${new URL(address).port}`,
+    '/etc/nginx/app.pem': CERT_FILE,
+    '/etc/nginx/app.key': KEY_FILE,
+  }
+  const folder = await makeRecipeFolder(addresses, CERT_FILE)
+  const client = await createClient(address, '', CERT_FILE)
+  let running: RunningProcess | null = null
+
+  async function end(): Promise<void> {
+    running?.kill('SIGTERM')
+    await running?.exit
+  }
+
+  /** Ends it if it runs. With a query, each request is then verified with it. */
+  async function restart(query = ''): Promise<void> {
+    await end()
+    const text = toFile(proxy, folder.path)
+    await folder.write('proxy.conf', query ? text.replace(/(auth\/verify)\??/, `$1${query}`) : text)
+    const command = [...COMMANDS[proxy], join(folder.path, 'proxy.conf')]
+    running = await startProxy(command, client, folder.path)
+  }
+
+  return {
+    call: client.call,
+    restart,
+    async stop() {
+      client.close()
+      await end()
+      await folder.remove()
+    },
+  }
+}
+
+/** Prints every request that it gets, also the first of a WebSocket. */
+async function startApplication() {
+  const server = createServer(async (request, response) => {
+    let bytes = 0
+    for await (const chunk of request) bytes += chunk.length
+    response.end(toText(request, bytes))
+  })
+  server.on('upgrade', (request, socket) => {
+    const switching =
+      'HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket'
+    socket.write(`${switching}\r\n\r\n${toText(request, 0)}`)
+  })
+  await once(server.listen(0, '127.0.0.1'), 'listening')
+  return {
+    host: `127.0.0.1:${(server.address() as AddressInfo).port}`,
+    stop() {
+      server.close()
+      server.closeAllConnections()
+    },
+  }
+}
+
+function toText({ method, url, headersDistinct }: IncomingMessage, bytes: number): string {
+  return JSON.stringify({ method, url, headers: headersDistinct, bytes })
 }

@@ -1,20 +1,24 @@
 // Linters find nothing in the OpenAPI documents, and the clients that generators make of them compile, with the codes of
-// each operation as types.
+// each operation as types. The React hook examples/use-login.ts compiles with React's types, and runs in React.
 import assert from 'node:assert/strict'
 import { copyFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { describe, test } from 'node:test'
+import bcrypt from 'bcrypt'
+import { changeAt } from '../../storage/fixtures.ts'
 import { startAdminService } from '../../support/admin-service.ts'
 import { own } from '../../support/own.ts'
 import { PROJECT } from '../../support/process.ts'
 import { makeRecipeFolder } from '../../support/recipes.ts'
-import { createClient } from '../../support/service.ts'
+import { createClient, PASSWORD, TEST_COST } from '../../support/service.ts'
 
 const TOOLS = join(PROJECT, 'test/system/installation/tools')
 const COMPILE = [
   ...['tsc', '--strict', '--noEmit', '--skipLibCheck', '--target', 'es2022', '--lib', 'es2023,dom'],
   ...['--module', 'esnext', '--moduleResolution', 'bundler'],
 ]
+
+const EMAIL = 'kate@example.com'
 
 const service = await own(startAdminService('sqlite'))
 const certFile = join(service.dataDir, 'development-cert.pem')
@@ -63,3 +67,36 @@ for (const name of ['public', 'admin']) {
     }
   })
 }
+
+test('the React hook compiles, and shows the user and the error of each call', async () => {
+  const id = await service.addUser(EMAIL)
+  const until = new Date(service.now().getTime() + 3_600_000)
+  const hash = await bcrypt.hash(PASSWORD, TEST_COST)
+  await service.store.users.setPassword(id, hash, changeAt(service.now()), until)
+  for (const name of ['use-login.ts', 'login-client.d.ts']) {
+    await copyFile(join(PROJECT, 'examples', name), join(folder.path, name))
+  }
+  await run([
+    ...['tsc', '--strict', '--noEmit', '--target', 'es2022', '--lib', 'es2022,dom'],
+    ...['--module', 'nodenext', 'use-login.ts'],
+  ])
+  await copyFile(join(TOOLS, 'call-hook.js'), join(folder.path, 'call-hook.js'))
+  const env = { LOGIN_URL: service.url, EMAIL, PASSWORD }
+  const printed = await folder.run([process.execPath, 'call-hook.js'], env)
+  const lines = printed.trim().split('\n')
+  assert.deepEqual(
+    lines.map(line => JSON.parse(line)),
+    [
+      ['unknown', null],
+      [null, null],
+      [null, 'INVALID_CREDENTIALS'],
+      [null, 'PASSWORD_CHANGE_REQUIRED'],
+      [null, 'VALIDATION_ERROR'],
+      [EMAIL, null],
+      [EMAIL, null],
+      [null, 'INVALID_TOKEN'],
+      [EMAIL, null],
+      [null, null],
+    ],
+  )
+})

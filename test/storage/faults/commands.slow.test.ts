@@ -10,7 +10,7 @@ import { createTerminal } from '../../../src/cli/terminal.ts'
 import { ENGINES } from '../../support/engines.ts'
 import { databaseCommands, judgeCommands, setUpCommands } from './commands.ts'
 import { injectIntoDrivers } from './faults.ts'
-import { fileCommands } from './file-commands.ts'
+import { fileCommands, rotation } from './file-commands.ts'
 import { proveAll } from './loop.ts'
 
 const EMAIL = 'kim@example.com'
@@ -37,7 +37,8 @@ for (const engine of ENGINES) {
   test(`every statement of every command on ${engine}`, async t => {
     const commands = await setUpCommands(engine, injectIntoDrivers)
     const { faults, database } = commands
-    await proveAll(t, `commands on ${engine}, statements`, databaseCommands(commands), {
+    const operations = { ...databaseCommands(commands), 'keys rotate': rotation(commands, 1) }
+    await proveAll(t, `commands on ${engine}, statements`, operations, {
       ...{ faults, judge: judgeCommands(database), engine, clear: database.clear },
       unit: 'statement',
     })

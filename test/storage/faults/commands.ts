@@ -22,7 +22,6 @@ import { DAY_MS } from '../../support/session-client.ts'
 import { changeAt, insertTestUser } from '../fixtures.ts'
 import { administration } from './administration.ts'
 import { createFaults, type Faults } from './faults.ts'
-import { rotation } from './file-commands.ts'
 import { findBroken } from './invariants.ts'
 import type { Judge, Operations } from './loop.ts'
 import { createSubjects, NEW_PASSWORD } from './subjects.ts'
@@ -145,7 +144,6 @@ export function databaseCommands(commands: Commands): Operations<Ended> {
     'users import of hashes': imported(),
     'users import with temporary passwords': imported('--without-passwords', 'temporary'),
     'users import --update': imported('--update'),
-    'keys rotate': rotation(commands, 1),
     async 'database purge'() {
       const before = new Date(Date.now() - (AUDIT_DAYS + 1) * DAY_MS)
       const { id, sessionId } = await newUser(before)

@@ -17,6 +17,8 @@ export const DAY_MS = 24 * 3_600_000
 const WORDS = /[\w.-]{20,}/g
 const SECRET = new RegExp(`^${WORDS.source}$`)
 
+export const REJECTED =
+  '{"success":false,"error":{"code":"INVALID_CREDENTIALS","message":"Invalid email or password"}}'
 export const INVALID_TOKEN =
   '{"success":false,"error":{"code":"INVALID_TOKEN","message":"The session has ended. Please log in again."}}'
 export const NO_CREDENTIAL =

@@ -68,21 +68,7 @@ export async function startSessionService(
     return answer
   }
 
-  async function opened(request: Call): Promise<Login> {
-    const answer = await call(request)
-    assert.equal(answer.status, 200, answer.text)
-    const { user, accessToken, refreshToken } = answer.json.data
-    return {
-      answer,
-      userId: user.id,
-      sessionId: claimOf(accessToken, 'sid'),
-      accessToken,
-      refreshToken,
-      cookie: cookieIn(answer, SESSION_COOKIE),
-      device: cookieIn(answer, DEVICE_COOKIE),
-      csrf: String(answer.headers['x-csrf-token'] ?? ''),
-    }
-  }
+  const opened = async (request: Call) => loginIn(await call(request))
 
   return {
     ...service,
@@ -114,6 +100,22 @@ export async function startSessionService(
         }
       }
     },
+  }
+}
+
+/** What an answer with tokens has. Without cookies, they are empty. */
+export function loginIn(answer: Answer): Login {
+  assert.equal(answer.status, 200, answer.text)
+  const { user, accessToken, refreshToken } = answer.json.data
+  return {
+    answer,
+    userId: user.id,
+    sessionId: claimOf(accessToken, 'sid'),
+    accessToken,
+    refreshToken,
+    cookie: cookieIn(answer, SESSION_COOKIE),
+    device: cookieIn(answer, DEVICE_COOKIE),
+    csrf: String(answer.headers['x-csrf-token'] ?? ''),
   }
 }
 

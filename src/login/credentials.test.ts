@@ -6,13 +6,11 @@ import {
   canonicalEmail,
   isReachable,
   lookupKey,
-  matchablePassword,
   problemWithEmail,
   problemWithNewEmail,
   problemWithPassword,
 } from './credentials.ts'
 
-const HAN = '一' // three bytes in UTF-8
 const EMOJI = '😀' // four bytes, two UTF-16 units
 
 describe('the canonical email', () => {
@@ -40,32 +38,16 @@ describe('the canonical email', () => {
 
 describe('a password', () => {
   const PASSWORDS: [why: string, typed: string, problem: RegExp | null][] = [
-    ['one character', '1', null],
-    ['spaces', '   ', null],
-    ['72 bytes', 'a'.repeat(72), null],
-    ['72 bytes in 24 characters', HAN.repeat(24), null],
+    ['one character', ' ', null],
     ['72 bytes in 18 characters', EMOJI.repeat(18), null],
-    ['with NUL', 'abc\u0000def', null],
-    ['with the replacement character', '\ufffd', null],
-    ['73 bytes', 'a'.repeat(73), /more than 72 bytes/],
-    ['75 bytes in 25 characters', HAN.repeat(25), /more than 72 bytes/],
+    ['nothing', '', /is empty/],
     ['73 bytes in 19 characters', `${EMOJI.repeat(18)}a`, /more than 72 bytes/],
-    ['10,000 bytes', 'x'.repeat(10_000), /more than 72 bytes/],
-    ['a lone high surrogate', 'abc\ud800', /cannot be stored/],
-    ['a lone low surrogate', '\udc00abc', /cannot be stored/],
+    ['a lone surrogate', 'abc\ud800', /cannot be stored/],
   ]
   for (const [why, typed, problem] of PASSWORDS) {
-    test(`of ${why} ${problem === null ? 'can be given and matched as typed' : 'cannot'}`, () => {
-      assert.equal(matchablePassword(typed), problem === null ? typed : null)
-      assertProblem(problemWithPassword(typed), problem)
-      assert.ok(!problemWithPassword(typed)?.includes(typed))
-    })
+    test(`of ${why} ${problem === null ? 'can' : 'cannot'} be given`, () =>
+      assertProblem(problemWithPassword(typed), problem))
   }
-
-  test('that is empty is compared as typed, but cannot be given', () => {
-    assert.equal(matchablePassword(''), '')
-    assertProblem(problemWithPassword(''), /is empty/)
-  })
 })
 
 describe('what an administrator may give a user', () => {

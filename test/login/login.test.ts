@@ -16,10 +16,9 @@ import {
   TEST_COST,
   UNLIMITED,
 } from '../support/service.ts'
+import { REJECTED } from '../support/session-client.ts'
 
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/
-const REJECTED =
-  '{"success":false,"error":{"code":"INVALID_CREDENTIALS","message":"Invalid email or password"}}'
 const PROTECTIVE = {
   'content-type': 'application/json; charset=utf-8',
   'cache-control': 'no-store',

@@ -46,7 +46,6 @@ const TOPICS: [RegExp, string[]][] = [
   [/access-token/, ['test/session/verified-tokens.slow.test.ts']],
   [/own-sessions|authenticate/, ['test/session/endpoints.test.ts']],
   [/own-sessions|settle/, ['test/session/limit.test.ts']],
-  [/login\/login|admission|new-hash|password|settle/, ['test/login/temporary-passwords.test.ts']],
   [/user-state/, ['test/storage/list-users.test.ts']],
   [/sql\/throttle/, ['test/storage/audit.test.ts', 'test/throttle/list.test.ts']],
   [/sql\/throttle|scopes/, ['test/throttle/explain.test.ts']],

@@ -6,7 +6,7 @@ import type { NewAdminToken } from '../../src/domain/admin-token.ts'
 import { fingerprintOf } from '../../src/system/identifiers.ts'
 import { ENGINES, openTestStore } from '../support/engines.ts'
 import { DAY_MS } from '../support/session-client.ts'
-import { changeAt, digest } from './fixtures.ts'
+import { changeAt, digest, eventsOf } from './fixtures.ts'
 
 for (const engine of ENGINES) {
   describe(`admin tokens on ${engine}`, async () => {
@@ -27,8 +27,7 @@ for (const engine of ENGINES) {
         assert.ok(winner && others.length === 0)
         const { digest: _, ...stored } = { ...winner, createdAt: now, lastUsedAt: null }
         assert.deepEqual(await tokens.find(winner.digest), stored)
-        const page = { since: null, beforeId: null, limit: 9 }
-        const { events } = await store.audit.list(winner.name, page)
+        const events = await eventsOf(store, winner.name)
         const [fingerprint, expiresAt] = [fingerprintOf(winner.digest), later(DAY_MS).toISOString()]
         assert.deepEqual(
           events.map(({ action, after }) => [action, after]),

@@ -7,7 +7,15 @@ import type { ThrottleScope } from '../../src/domain/attempt.ts'
 import type { AuditEvent, ListedEvents } from '../../src/domain/audit.ts'
 import { ENGINES, openTestStore } from '../support/engines.ts'
 import { inParallel } from '../support/own.ts'
-import { byEmail, changeAt, insertTestUser, makeScopes, openFor } from './fixtures.ts'
+import {
+  byEmail,
+  changeAt,
+  eventsOf,
+  insertTestUser,
+  makeScopes,
+  openFor,
+  purgeAll,
+} from './fixtures.ts'
 
 const DAY_MS = 24 * 3_600_000
 
@@ -20,9 +28,8 @@ for (const engine of ENGINES) {
     const start = new Date('2030-01-01T00:00:00.000Z')
     const change = changeAt(start)
     const newEmail = (prefix = '') => `${prefix}${randomUUID()}@example.com`
-    const eventsOf = async (target: string | null) =>
-      (await store.audit.list(target, { since: null, beforeId: null, limit: 10_000 })).events
-    const actionsOf = async (target: string) => (await eventsOf(target)).map(({ action }) => action)
+    const listed = (target: string | null) => eventsOf(store, target)
+    const actionsOf = async (target: string) => (await listed(target)).map(({ action }) => action)
 
     test('events of what is no change of the database are recorded together', async () => {
       const [target, after] = [randomUUID(), { role: 'read', expiresAt: null }]
@@ -33,7 +40,7 @@ for (const engine of ENGINES) {
       ])
       await store.audit.record(change, [])
       const common = { ...event, at: start, by: change.by }
-      assert.deepEqual((await eventsOf(target)).map(withoutId), [
+      assert.deepEqual((await listed(target)).map(withoutId), [
         { ...common, action: 'token.revoked', before: after, after: null },
         { ...common, action: 'token.added', before: null, after },
       ])
@@ -54,7 +61,7 @@ for (const engine of ENGINES) {
       assert.ok(await store.users.activate(id, change))
       assert.equal(await store.sessions.endAll(id, change), 0)
       assert.equal(await store.users.set(id, { name: 'Other' }, change), 'changed')
-      const events = (await eventsOf(moved)).filter(({ target }) => target === moved)
+      const events = (await listed(moved)).filter(({ target }) => target === moved)
       assert.equal(events.length, 7)
       assert.ok(events.every(({ targetId }) => targetId === id))
       assert.equal(await store.users.delete(id, change), 0)
@@ -98,7 +105,7 @@ for (const engine of ENGINES) {
           { failures: 5, blockedUntil: minutesLater(16).toISOString() },
           { failures: 1, blockedUntil: null },
         ]
-        const events = (await eventsOf(email)).filter(({ action }) => action !== 'user.added')
+        const events = (await listed(email)).filter(({ action }) => action !== 'user.added')
         assert.deepEqual(
           events.map(withoutId),
           facts.map(before => ({
@@ -116,7 +123,7 @@ for (const engine of ENGINES) {
         locked_by = 'throttle' where email in ('${email}', '${other}')`)
       assert.equal(await store.throttle.clearOfEmail(email, change), true)
       assert.equal((await store.users.findByEmail(other))?.lockedBy, 'throttle')
-      const [event] = await eventsOf(email)
+      const [event] = await listed(email)
       const facts = [event?.action, event?.before, event?.after]
       assert.deepEqual(facts, ['throttle.cleared', null, null])
     })
@@ -144,7 +151,7 @@ for (const engine of ENGINES) {
       await inParallel(20, i =>
         i % 2 ? byEmail(store).activate(email, change) : byEmail(store).deactivate(email, change),
       )
-      const states = (await eventsOf(email)).reverse().map(({ after }) => after?.isActive ?? true)
+      const states = (await listed(email)).reverse().map(({ after }) => after?.isActive ?? true)
       for (const [i, isActive] of states.entries()) {
         if (i > 0) assert.notEqual(isActive, states[i - 1])
       }
@@ -161,7 +168,7 @@ for (const engine of ENGINES) {
       await store.users.set(otherId, { name: email }, change)
       await store.users.set(otherId, { email }, change)
       const others = async () =>
-        (await eventsOf(longer)).filter(({ targetId }) => targetId === otherId)
+        (await listed(longer)).filter(({ targetId }) => targetId === otherId)
       const before = await others()
       await store.users.delete(id, change)
       assert.deepEqual(await others(), before)
@@ -172,13 +179,13 @@ for (const engine of ENGINES) {
       const email = newEmail()
       const id = await insertTestUser(store, email, start)
       await store.users.delete(id, change)
-      assert.deepEqual(await eventsOf(email), [])
+      assert.deepEqual(await listed(email), [])
       const unsaid = { role: null, isActive: null, createdAt: null, lockedUntil: null }
       const user = { id, isIdGiven: true, email, passwordHash: 'h', name: 'N', ...unsaid }
       const options = { mayUpdate: false, isDryRun: false }
       assert.deepEqual(await store.imports.run([user], options, change), ['added'])
       const own = await store.audit.listOfUser({ id, email }, { beforeId: null, limit: 10 })
-      for (const events of [await eventsOf(email), own]) {
+      for (const events of [await listed(email), own]) {
         const shown = events.map(({ action, targetId }) => [action, targetId])
         assert.deepEqual(shown, [['user.imported', id]])
       }
@@ -212,7 +219,7 @@ for (const engine of ENGINES) {
         const audit = await database.rows('select * from audit_events')
         assert.ok(!JSON.stringify(audit).includes(id))
       }
-      const left = (await eventsOf(null)).filter(event => JSON.stringify(event).includes('race-'))
+      const left = (await listed(null)).filter(event => JSON.stringify(event).includes('race-'))
       // A block that is cleared when no user has the email is recorded with the email.
       for (const { action } of left) assert.equal(action, 'throttle.cleared')
     })
@@ -223,15 +230,8 @@ for (const engine of ENGINES) {
           with recursive n(i) as (select 1 union all select i + 1 from n where i < ${count})
           select ${engine === 'postgres' ? 'timestamptz ' : ''}'${at.toISOString()}', 'user', 'admin',
             'machine', 'user.changed', '${target}' from n`)
-      const purgeAll = async (now: Date, auditDays?: number) => {
-        let auditEvents = 0
-        for (;;) {
-          const purged = await store.maintenance.purge(now, auditDays)
-          assert.ok(purged)
-          auditEvents += purged.auditEvents
-          if (purged.isDone) return auditEvents
-        }
-      }
+      const purge = async (auditDays?: number) =>
+        (await purgeAll(store, moment, auditDays)).reduce((sum, it) => sum + it.auditEvents, 0)
       const moment = new Date(start.getTime() + 30 * DAY_MS + 1)
       const [old, young, early] = [newEmail('old'), newEmail('new'), newEmail('ahead')]
       await insertEvents(700, new Date(start.getTime() + 100 * DAY_MS), early)
@@ -239,16 +239,16 @@ for (const engine of ENGINES) {
       await insertEvents(3, moment, young)
       await insertEvents(5, start, old)
       const [row] = await database.rows('select count(*) as n from audit_events')
-      assert.equal(await purgeAll(moment), 0)
-      assert.equal(await purgeAll(moment, 31), 0)
-      assert.equal(await purgeAll(moment, 30), Number(row?.n) - 703)
-      assert.equal(await purgeAll(moment, 30), 0)
+      assert.equal(await purge(), 0)
+      assert.equal(await purge(31), 0)
+      assert.equal(await purge(30), Number(row?.n) - 703)
+      assert.equal(await purge(30), 0)
       for (const [target, left] of [
         [old, 0],
         [young, 3],
         [early, 700],
       ] as const) {
-        assert.equal((await eventsOf(target)).length, left)
+        assert.equal((await listed(target)).length, left)
       }
     })
   })

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import { createHash, randomUUID } from 'node:crypto'
 import type { ThrottleScope } from '../../src/domain/attempt.ts'
 import type { Change } from '../../src/domain/audit.ts'
+import type { Purged } from '../../src/domain/maintenance.ts'
 import type { Store } from '../../src/domain/store.ts'
 
 /** No user has this email. */
@@ -88,6 +89,22 @@ export async function openFor(
   }
   const ended = await store.attempts.succeed(opening, scopes, now)
   return ended !== null
+}
+
+/** Purges until no row is due; returns the result of each call. */
+export async function purgeAll({ maintenance }: Store, now: Date, auditDays?: number) {
+  const calls: Purged[] = []
+  for (;;) {
+    const purged = await maintenance.purge(now, auditDays)
+    assert.ok(purged)
+    calls.push(purged)
+    if (purged.isDone) return calls
+  }
+}
+
+/** The newest events first. */
+export async function eventsOf({ audit }: Store, target: string | null, limit = 10_000) {
+  return (await audit.list(target, { since: null, beforeId: null, limit })).events
 }
 
 export function toNumbers(row: Record<string, unknown> = {}) {

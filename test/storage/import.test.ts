@@ -6,7 +6,7 @@ import type { ImportedUser, ImportOptions } from '../../src/domain/import.ts'
 import type { Store } from '../../src/domain/store.ts'
 import { ENGINES, openPatientStore, openTestStore } from '../support/engines.ts'
 import { inParallel } from '../support/own.ts'
-import { byEmail, changeAt, makeScopes, openFor } from './fixtures.ts'
+import { byEmail, changeAt, eventsOf, makeScopes, openFor } from './fixtures.ts'
 
 const ADD = { mayUpdate: false, isDryRun: false }
 const UPDATE = { mayUpdate: true, isDryRun: false }
@@ -31,10 +31,8 @@ for (const engine of ENGINES) {
       lockedUntil: undefined,
       ...more,
     })
-    const eventsOf = async (email: string) =>
-      (await store.audit.list(email, { since: null, beforeId: null, limit: 9 })).events
     const actionsOf = async (email: string) =>
-      (await eventsOf(email)).map(({ action }) => action).toReversed()
+      (await eventsOf(store, email)).map(({ action }) => action).toReversed()
     const find = (email: string) => store.users.findByEmail(email)
     /** The outcome of one user. */
     const run = async (user: ImportedUser, options = UPDATE, by = change) => {
@@ -65,7 +63,7 @@ for (const engine of ENGINES) {
         ...{ failedLoginAttempts: 0, lockedBy: 'administrator', updatedAt: start },
         temporaryUntil: null,
       })
-      const [event] = await eventsOf(full.email)
+      const [event] = await eventsOf(store, full.email)
       assert.deepEqual([event?.action, event?.targetId], ['user.imported', full.id])
       const after = { name: 'Name', role: 'admin', isActive: false }
       assert.deepEqual(event?.after, { ...after, lockedUntil: later.toISOString() })

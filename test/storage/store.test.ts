@@ -3,7 +3,6 @@ import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { describe, test } from 'node:test'
 import type { ThrottleScope } from '../../src/domain/attempt.ts'
-import type { Purged } from '../../src/domain/maintenance.ts'
 import { createTestDatabase, ENGINES, openPatientStore, openTestStore } from '../support/engines.ts'
 import { fillSessions } from '../support/many-sessions.ts'
 import { inParallel } from '../support/own.ts'
@@ -12,10 +11,12 @@ import {
   byEmail,
   changeAt,
   digest,
+  eventsOf,
   insertTestUser,
   makeScopes,
   makeSuccessor,
   openFor,
+  purgeAll,
   toNumbers,
   UNKNOWN_EMAIL,
 } from './fixtures.ts'
@@ -60,16 +61,6 @@ for (const engine of ENGINES) {
           (select count(*) from refresh_tokens where user_id = '${userId}') as tokens`,
       )
       return toNumbers(row)
-    }
-    /** Purges until no row is due; returns the result of each call. */
-    async function purgeAll(now: Date): Promise<Purged[]> {
-      const calls: Purged[] = []
-      for (;;) {
-        const purged = await store.maintenance.purge(now)
-        assert.ok(purged)
-        calls.push(purged)
-        if (purged.isDone) return calls
-      }
     }
 
     test('a user is read as it was stored, with default values', async () => {
@@ -335,8 +326,7 @@ for (const engine of ENGINES) {
       const [row] = await database.rows(`select count(distinct ended_at) as n from sessions
         where ended_at >= '${at.toISOString()}'`)
       assert.ok(Number(row?.n) >= 3)
-      const page = { since: null, beforeId: null, limit: 10 }
-      const { events } = await store.audit.list('all users', page)
+      const events = await eventsOf(store, 'all users')
       assert.deepEqual(
         events.map(({ action, targetId }) => [action, targetId]),
         [['sessions.ended', null]],
@@ -396,10 +386,10 @@ for (const engine of ENGINES) {
       await database.rows(
         `update refresh_tokens set revoked_at = created_at where user_id = '${live.id}'`,
       )
-      await purgeAll(later(7 * DAY_MS - 1))
+      await purgeAll(store, later(7 * DAY_MS - 1))
       assert.deepEqual(await rowsOf(ended.id), { sessions: 30, tokens: 150 })
       assert.deepEqual(await rowsOf(live.id), { sessions: 1, tokens: 3 })
-      await purgeAll(later(7 * DAY_MS))
+      await purgeAll(store, later(7 * DAY_MS))
       for (const { id } of [ended, live]) assert.deepEqual(await rowsOf(id), NO_ROWS)
     })
 
@@ -410,7 +400,7 @@ for (const engine of ENGINES) {
       await fillSessions(database, kept.id, 10, start, { tokensEach: 10, idleEnd })
       const many = { tokensEach: 3_000 }
       await fillSessions(database, id, 2, start, { ...many, idleEnd: later(2 * DAY_MS) })
-      const calls = await purgeAll(later(3 * DAY_MS))
+      const calls = await purgeAll(store, later(3 * DAY_MS))
       for (const purged of calls) {
         assert.ok(Math.max(...Object.values(purged).map(Number)) <= MOST_PER_PURGE)
       }
@@ -423,7 +413,7 @@ for (const engine of ENGINES) {
       const { id } = await newUser()
       await fillSessions(database, id, 2_000, start, { endedAt: start })
       await database.rows(`delete from refresh_tokens where user_id = '${id}'`)
-      await purgeAll(later(8 * DAY_MS))
+      await purgeAll(store, later(8 * DAY_MS))
       assert.deepEqual(await rowsOf(id), NO_ROWS)
     })
 
@@ -437,7 +427,7 @@ for (const engine of ENGINES) {
         store.maintenance.purge(later(2 * DAY_MS)),
         byEmail(store).deactivate(idle.email, changeAt(later(1))),
       ])
-      await purgeAll(later(8 * DAY_MS))
+      await purgeAll(store, later(8 * DAY_MS))
       assert.deepEqual(await rowsOf(id), NO_ROWS)
       assert.deepEqual(await rowsOf(idle.id), NO_ROWS)
     })

@@ -13,6 +13,7 @@ import {
   insertTestUser,
   makeScopes,
   makeSuccessor,
+  purgeAll,
 } from '../storage/fixtures.ts'
 import type { TestDatabase } from './engines.ts'
 import { fillSessions } from './many-sessions.ts'
@@ -175,12 +176,7 @@ export async function useEverything(store: Store, database: TestDatabase): Promi
   assert.ok(await store.adminTokens.revoke(adminToken.name, changeAt(now)))
 
   const removed = { ...NONE_REMOVED }
-  for (let isDone = false; !isDone; ) {
-    const purged = await store.maintenance.purge(later(8 * DAY_MS), 1)
-    assert.ok(purged)
-    addRemoved(removed, purged)
-    isDone = purged.isDone
-  }
+  for (const purged of await purgeAll(store, later(8 * DAY_MS), 1)) addRemoved(removed, purged)
   for (const [name, rows] of Object.entries(removed)) assert.ok(rows > 0, name)
   await store.maintenance.checkWritable(now)
   await store.maintenance.readClock()

@@ -17,6 +17,8 @@ export const DAY_MS = 24 * 3_600_000
 const WORDS = /[\w.-]{20,}/g
 const SECRET = new RegExp(`^${WORDS.source}$`)
 
+export const REJECTED =
+  '{"success":false,"error":{"code":"INVALID_CREDENTIALS","message":"Invalid email or password"}}'
 export const INVALID_TOKEN =
   '{"success":false,"error":{"code":"INVALID_TOKEN","message":"The session has ended. Please log in again."}}'
 export const NO_CREDENTIAL =
@@ -66,21 +68,7 @@ export async function startSessionService(
     return answer
   }
 
-  async function opened(request: Call): Promise<Login> {
-    const answer = await call(request)
-    assert.equal(answer.status, 200, answer.text)
-    const { user, accessToken, refreshToken } = answer.json.data
-    return {
-      answer,
-      userId: user.id,
-      sessionId: claimOf(accessToken, 'sid'),
-      accessToken,
-      refreshToken,
-      cookie: cookieIn(answer, SESSION_COOKIE),
-      device: cookieIn(answer, DEVICE_COOKIE),
-      csrf: String(answer.headers['x-csrf-token'] ?? ''),
-    }
-  }
+  const opened = async (request: Call) => loginIn(await call(request))
 
   return {
     ...service,
@@ -112,6 +100,22 @@ export async function startSessionService(
         }
       }
     },
+  }
+}
+
+/** What an answer with tokens has. Without cookies, they are empty. */
+export function loginIn(answer: Answer): Login {
+  assert.equal(answer.status, 200, answer.text)
+  const { user, accessToken, refreshToken } = answer.json.data
+  return {
+    answer,
+    userId: user.id,
+    sessionId: claimOf(accessToken, 'sid'),
+    accessToken,
+    refreshToken,
+    cookie: cookieIn(answer, SESSION_COOKIE),
+    device: cookieIn(answer, DEVICE_COOKIE),
+    csrf: String(answer.headers['x-csrf-token'] ?? ''),
   }
 }
 

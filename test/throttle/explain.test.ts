@@ -160,15 +160,17 @@ for (const engine of ENGINES_BY_RUN) {
       return (await service.call({ body: { email, password }, headers })).status
     }
 
-    for (const [office, colleague, where] of [
-      ['203.0.113.7', '203.0.113.7', 'an IPv4 address'],
-      // Another /64 of the same /48.
-      ['2001:db8:7:1::1', '2001:db8:7:2::1', 'an IPv6 network'],
+    for (const [office, colleague, stranger, scope, where] of [
+      ['203.0.113.7', '203.0.113.7', '203.0.113.8', 'client', 'an IPv4 address'],
+      // Another /64 of the same /48, and another /48.
+      ['2001:db8:7:1::1', '2001:db8:7:2::1', '2001:db8:8::1', 'network', 'an IPv6 network'],
     ] as const) {
-      test(`a blocked office in ${where} is found and freed`, async () => {
+      test(`a blocked office in ${where} is found and freed, and no other is blocked`, async () => {
         const email = await service.newUser()
         for (let i = 0; i < 6; i++) await login(office, `unknown${i}@example.com`, 'wrong')
         assert.equal(await login(colleague, email, PASSWORD), 429)
+        assert.equal(await login(stranger, email, PASSWORD), 200)
+        assert.ok(service.logged().some(line => line.scope === scope))
 
         const { clients, waiting } = JSON.parse((await run('throttle', 'list', '--json')).stdout)
         assert.ok(waiting.client > 0)

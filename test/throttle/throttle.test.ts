@@ -14,24 +14,6 @@ import {
 import { AUTH, MINUTE_MS, SECOND_MS } from '../support/session-client.ts'
 
 for (const engine of ENGINES_BY_RUN) {
-  test(`all clients of an IPv6 /48 share one budget; another network has its own, on ${engine}`, async () => {
-    const env = { TRUST_PROXY: '127.0.0.1', THROTTLE_NETWORK_FAILURES: '60' }
-    const service = await own(startTestService(engine, env))
-    const kate = await service.newUser()
-    const attempt = (ip: string, email: string, password: string) =>
-      service.call({
-        body: { email, password },
-        headers: { 'X-Forwarded-Proto': 'https', 'X-Forwarded-For': ip },
-      })
-    const answers = await inParallel(80, i =>
-      attempt(`2001:db8:7:${i}::1`, `${i}@example.com`, 'wrong'),
-    )
-    assert.deepEqual(countStatuses(answers), { 401: 60, 429: 20 })
-    assert.equal((await attempt('2001:db8:7:ffff::1', kate, PASSWORD)).status, 429)
-    assert.equal((await attempt('2001:db8:8::1', kate, PASSWORD)).status, 200)
-    assert.ok(service.logged().some(line => line.scope === 'network'))
-  })
-
   describe(`guessing protection on ${engine}`, async () => {
     const service = await own(startTestService(engine))
     const newClient = createAddresses()

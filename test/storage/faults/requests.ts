@@ -6,7 +6,7 @@ import { isLockedByAdministrator } from '../../../src/domain/user.ts'
 import { digestOf } from '../../../src/system/identifiers.ts'
 import type { AdminService } from '../../support/admin-service.ts'
 import { type Answer, createAddresses, PASSWORD } from '../../support/service.ts'
-import { cookieIn, DEVICE_COOKIE, SESSION_COOKIE } from '../../support/session-client.ts'
+import { loginIn } from '../../support/session-client.ts'
 import { type Met, STATEMENT } from './faults.ts'
 import { findBroken } from './invariants.ts'
 import type { Judge } from './loop.ts'
@@ -35,17 +35,7 @@ export function createRequests(service: AdminService) {
   async function logIn(email: string) {
     const headers = { 'Sec-Fetch-Site': 'same-origin' }
     const body = { email, password: PASSWORD }
-    const answer = await service.call({ headers, body, from: newAddress() })
-    if (answer.status !== 200) throw new Error(`no login: ${answer.text}`)
-    const { accessToken, refreshToken } = answer.json.data
-    return {
-      accessToken,
-      refreshToken,
-      sessionId: String(decodeJwt(accessToken).sid),
-      cookie: cookieIn(answer, SESSION_COOKIE),
-      device: cookieIn(answer, DEVICE_COOKIE),
-      csrf: String(answer.headers['x-csrf-token']),
-    }
+    return loginIn(await service.call({ headers, body, from: newAddress() }))
   }
 
   async function newSession() {

@@ -8,7 +8,7 @@ import { limitsOf } from '../../../src/login/scopes.ts'
 import { digestOf } from '../../../src/system/identifiers.ts'
 import { PASSWORD, TEST_COST } from '../../support/service.ts'
 import { DAY_MS } from '../../support/session-client.ts'
-import { insertTestUser, makeScopes, NOTHING_DISPLACED } from '../fixtures.ts'
+import { eventsOf, insertTestUser, makeScopes, NOTHING_DISPLACED } from '../fixtures.ts'
 
 export const NEW_PASSWORD = 'seven green boats at noon'
 /** Those of a service without settings. */
@@ -50,10 +50,7 @@ export function createSubjects(store: Store, now = () => new Date()) {
       const user = await store.users.findByEmail(email)
       return user !== null && isAsExpected(user)
     },
-    async countEvents(target: string, action: string) {
-      const page = { since: null, beforeId: null, limit: 100 }
-      const { events } = await store.audit.list(target, page)
-      return events.filter(event => event.action === action).length
-    },
+    countEvents: async (target: string, action: string) =>
+      (await eventsOf(store, target, 100)).filter(event => event.action === action).length,
   }
 }

@@ -57,6 +57,32 @@ for (const engine of ENGINES) {
       assert.equal(status, 200)
     })
   })
+
+  test(`on ${engine}, a change that cannot be recorded is not made, and gets 500`, async () => {
+    const service = await own(startAdminService(engine))
+    const email = await service.newUser()
+    await service.database.rows('alter table audit_events rename to away')
+    const changes: [method: string, path: string, body?: object][] = [
+      ['POST', '/users', { email: 'new@example.com', name: 'New', password: PASSWORD }],
+      ['PATCH', `/users/${email}`, { role: 'owner' }],
+      ['PATCH', `/users/${email}`, { isActive: false }],
+      ['PUT', `/users/${email}/password`, { password: 'another password' }],
+      ['PUT', `/users/${email}/lock`],
+      ['DELETE', `/users/${email}`],
+    ]
+    for (const [method, path, body] of changes) {
+      assert.equal((await service.admin(method, path, body)).status, 500, `${method} ${path}`)
+    }
+    const lines = service.logged().filter(({ event }) => event === 'admin.request')
+    assert.deepEqual(
+      lines.map(({ method, status }) => `${method} ${status}`),
+      changes.map(([method]) => `${method} 500`),
+    )
+    await service.database.rows('alter table away rename to audit_events')
+    assert.equal(await service.store.users.findByEmail('new@example.com'), null)
+    const { user } = (await service.login(email, PASSWORD)).json.data
+    assert.equal(user.role, 'user')
+  })
 }
 
 for (const engine of ENGINES_BY_RUN) {

@@ -15,7 +15,6 @@ let description: Description | null = null
 /** The parts of an answer of the admin API. A test that reads a missing part fails. */
 export type AdminAnswer = Omit<Answer, 'json'> & {
   json: {
-    success: boolean
     data: AdminUser & {
       user: AdminUser
       users: AdminUser[]
@@ -45,9 +44,6 @@ type AdminUser = {
   email: string
   name: string
   role: string
-  isActive: boolean
-  lockedUntil: string | null
-  lockedBy: string | null
 }
 
 export type AdminCall = Call & { token?: string | null }

@@ -19,8 +19,7 @@ const SLOW_PROCESSES = 5
 
 const SLOW = '.slow.test.ts'
 /** Slow tests that need no disk. The others have a disk, synced commits and the threads of a real service. */
-const IN_MEMORY =
-  /^test\/(admin\/(cli-server|doctor-running|races)|docs|import|operation|storage|throttle)/
+const IN_MEMORY = /^test\/(admin\/(doctor-running|races)|docs|import|operation|storage|throttle)/
 /** Suites that compare times or start many processes run one after the other, with two other files beside them. */
 const ONE_BY_ONE =
   /^test\/(http\/parser-costs|login\/(enumeration|overload|timing)|system\/cluster\/(?!failover))/

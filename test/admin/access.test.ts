@@ -1,13 +1,18 @@
-// Which requests reach the admin API: only those with a valid token, on its own port.
+// Which requests reach the admin API: only those with a valid token, on its own port. Its OpenAPI document, which needs a
+// token too, is valid, complete and true: the tests of the admin API compare every answer with it (admin-service.ts).
 import assert from 'node:assert/strict'
 import { after, describe, test } from 'node:test'
+import { Validator } from '@seriousme/openapi-schema-validator'
 import bcrypt from 'bcrypt'
 import { ADMIN_ROUTES } from '../../src/admin/api/app.ts'
+import { OPERATIONS } from '../../src/admin/operations.ts'
 import { wrapMethods } from '../../src/domain/operations.ts'
 import { DatabaseBusy, type Store } from '../../src/domain/store.ts'
+import { ADMIN_FAILURES } from '../../src/http/answer/envelope.ts'
+import type { Response } from '../../src/http/openapi/document.ts'
 import { digestOf } from '../../src/system/identifiers.ts'
 import { changeAt } from '../storage/fixtures.ts'
-import { ADMIN, startAdminService } from '../support/admin-service.ts'
+import { ADMIN, type AdminCall, startAdminService } from '../support/admin-service.ts'
 import { writeCertificate } from '../support/certificates.ts'
 import { scrape } from '../support/metrics.ts'
 import { inParallel, own, ownFolder } from '../support/own.ts'
@@ -23,6 +28,16 @@ const ROUTES = ADMIN_ROUTES.map(([method, url]) => ({
   method: String(method),
   path: url.slice(ADMIN.length).replace(':user', EMAIL).replace(':id', UNKNOWN_ID),
 }))
+
+/** What a request needs to be valid. */
+const BODIES: Record<string, object> = {
+  POST: { email: EMAIL, name: 'Ann', password: PASSWORD },
+  PATCH: { name: 'Ann' },
+  PUT: { password: PASSWORD },
+}
+
+const NAMES =
+  'listUsers addUser getUser changeUser deleteUser getUserData setPassword activateUser deactivateUser lockUser unlockUser listSessions endSessions endSession getThrottle clearThrottle listAudit addToken listTokens revokeToken'
 
 /** Node's client sends a body with these methods only. */
 const bodyFor = (method: string) => (method.startsWith('P') ? {} : undefined)
@@ -51,12 +66,11 @@ describe('access to the admin API', async () => {
       await revoke(name)
       const { accessToken } = (await service.login(EMAIL, PASSWORD)).json.data
       const { events } = (await service.admin('GET', '/audit')).json.data
-      const refused = [null, '', 'x', service.write.slice(0, -1), `${service.write}x`]
-      const other = [service.write, `Basic ${Buffer.from(`x:${service.write}`).toString('base64')}`]
+      const { write } = service
+      const refused = [null, '', 'x', write.slice(0, -1), `${write}x`, write.toUpperCase()]
+      const other = [write, `Basic ${Buffer.from(`x:${write}`).toString('base64')}`]
       for (const call of [
-        ...[...refused, service.write.toUpperCase(), revoked, accessToken].map(token => ({
-          token,
-        })),
+        ...[...refused, revoked, accessToken].map(token => ({ token })),
         ...other.map(Authorization => ({ token: null, headers: { Authorization } })),
       ]) {
         const from = newAddress()
@@ -221,6 +235,114 @@ describe('access to the admin API', async () => {
     assert.equal(await lastUse(), first + 86_400_000)
     await statusOf(token)
     assert.equal(await lastUse(), first + 60_000)
+  })
+
+  describe('the OpenAPI document', async () => {
+    const fetch = (path: string, token: string | null = service.read) =>
+      service.admin('GET', service.adminUrl + path, undefined, { token })
+    const { text } = await fetch('/openapi.json')
+    const { paths, tags, components } = service.described.document
+    const operations = Object.values(paths).flatMap(methods => Object.values(methods))
+
+    test('is valid OpenAPI 3.1', async () => {
+      const validator = new Validator()
+      const { valid, errors } = await validator.validate(JSON.parse(text))
+      assert.ok(valid, JSON.stringify(errors))
+      assert.equal(validator.version, '3.1')
+    })
+
+    test('a field of an answer that it does not describe would be noticed', () => {
+      const check = (data: object) => () =>
+        service.described.check('DELETE', `${ADMIN}/users/${EMAIL}/sessions`, {
+          status: 200,
+          headers: {
+            'content-type': 'application/json; charset=utf-8',
+            'x-request-id': UNKNOWN_ID,
+          },
+          text: JSON.stringify({ success: true, data }),
+        })
+      check({ ended: 1 })()
+      assert.throws(check({ ended: 1, hash: '' }), /endSessions 200/)
+    })
+
+    test('describes every route and no other, in words', () => {
+      const described = Object.entries(paths).flatMap(([path, methods]) =>
+        Object.keys(methods).map(method => `${method.toUpperCase()} ${path}`),
+      )
+      const routes = ADMIN_ROUTES.map(
+        ([method, url]) => `${method} ${url.replace(/:(\w+)/, (_, name) => `{${name}}`)}`,
+      )
+      assert.deepEqual(described.toSorted(), routes.toSorted())
+      const names = tags.map(({ name }) => name)
+      for (const { operationId, summary, description, tags: itsTags, security } of operations) {
+        assert.match(summary, /^[A-Z].*[a-z]$/, operationId)
+        assert.match(description, /^[A-Z].*\.$/, operationId)
+        assert.ok(itsTags.length === 1 && names.includes(itsTags[0] ?? ''), operationId)
+        assert.deepEqual(security, [{ adminToken: [] }], operationId)
+      }
+    })
+
+    // Other failures of each operation are above and in api.test.ts.
+    test('every operation answers as described what it does not find and what it cannot do', async () => {
+      for (const [method, url] of ADMIN_ROUTES) {
+        const path = url.slice(ADMIN.length).replace(/:user|:id/, UNKNOWN_ID)
+        const query = url.endsWith('/throttle') ? '?client=::1' : ''
+        const body = url.endsWith('/lock') ? undefined : BODIES[method]
+        const codeOf = async (call: AdminCall) =>
+          (await service.admin(method, path + query, body, call)).json.error?.code
+        assert.equal(await codeOf({ headers: { Expect: 'miracles' } }), 'EXPECTATION_FAILED', url)
+        assert.equal((await codeOf({})) === 'NOT_FOUND', url.includes(':'), url)
+      }
+      for (const code of Object.keys(ADMIN_FAILURES)) assert.ok(text.includes(`\`${code}\``), code)
+    })
+
+    test('its examples are valid, and every failure is explained', () => {
+      for (const [name, response] of Object.entries<Response>(components.responses)) {
+        const { schema = {}, examples = {} } = response.content?.['application/json'] ?? {}
+        for (const [code, { summary, value }] of Object.entries(examples)) {
+          assert.match(summary, /^[a-z`].{10}/, name)
+          service.described.assertValid(schema, value, code)
+        }
+      }
+    })
+
+    test('is the same for every deployment', async () => {
+      const env = { BRAND_NAME: 'Acme', BCRYPT_COST: '5', THROTTLE_PAIR_FAILURES: '2' }
+      const other = await own(startAdminService('sqlite', env))
+      assert.deepEqual(other.described.document, service.described.document)
+    })
+
+    test('it and the page for people need a token that may read, and are not cached', async () => {
+      const create = await service.addToken('create', 'create')
+      for (const path of ['/openapi.json', '/docs']) {
+        for (const [token, status, code] of [
+          [null, 401, 'INVALID_TOKEN'],
+          ['lsadm_wrong', 401, 'INVALID_TOKEN'],
+          [create, 403, 'FORBIDDEN'],
+          [service.read, 200, undefined],
+          [service.write, 200, undefined],
+        ] as const) {
+          const answer = await fetch(path, token)
+          assert.deepEqual([answer.status, answer.json.error?.code], [status, code])
+          assert.equal(answer.headers['cache-control'], 'no-store')
+        }
+      }
+    })
+
+    test('the page for people has every operation and object', async () => {
+      const { headers, text: html } = await fetch('/docs')
+      assert.equal(headers['content-type'], 'text/html; charset=utf-8')
+      for (const { operationId } of operations) assert.ok(html.includes(`id="${operationId}"`))
+      for (const [, name] of html.matchAll(/href="#(\w+)"/g)) {
+        assert.ok(html.includes(`id="${name}"`), name)
+      }
+      assert.doesNotMatch(html, /undefined|\[object/)
+    })
+
+    // Programs rely on them, as on commands, requests and events, which tables in docs/ have.
+    test('the operations have these names', () => {
+      assert.deepEqual(Object.keys(OPERATIONS).join(' '), NAMES)
+    })
   })
 })
 

@@ -1,16 +1,17 @@
-// How a command starts: by its path, with options of Node that suit it, and with no library that it does not need.
+// How a command starts: by its path, with options of Node that suit it, and with no library that it does not need. On
+// PostgreSQL it prints the same as on SQLite. What it does whose output cannot be written.
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
-import { symlink, writeFile } from 'node:fs/promises'
+import { open, symlink, writeFile } from 'node:fs/promises'
 import { delimiter, join } from 'node:path'
 import { describe, test } from 'node:test'
 import { promisify } from 'node:util'
 import packageJson from '../../package.json' with { type: 'json' }
-import { setUpCli } from '../support/cli.ts'
+import { runInto, setUpCli } from '../support/cli.ts'
 import { LAUNCH, NO_PINNED_NODE, oldNode, preload } from '../support/old-node.ts'
 import { PROJECT } from '../support/process.ts'
 import { IS_FULL } from '../support/proof.ts'
-import { assertTranscript } from '../support/transcripts.ts'
+import { assertTranscript, ON_BOTH, setUpEmptyCli } from '../support/transcripts.ts'
 
 const execute = promisify(execFile)
 const LOGIN_SERVICE = join(PROJECT, 'login-service')
@@ -98,5 +99,28 @@ test('a command loads no library that it does not need', async () => {
   ] as const) {
     const said = await saidBy([...list, LAUNCH, 'src/main.ts'], command)
     assert.match(said, new RegExp(`^packages: ${packages}$`, 'm'), command)
+  }
+})
+
+for (const name of ON_BOTH) test(`${name}, on postgres`, () => assertTranscript('postgres', name))
+
+test('an output that cannot be written is a failure, unless its reader has closed it, as after "| head"', async t => {
+  const cli = await setUpEmptyCli()
+  const full = await open('/dev/full', 'w')
+  t.after(() => full.close())
+  const add = (email: string) => ['users', 'add', email, '--name', 'A', '--generate']
+  const lost = (email: string) =>
+    `The password of ${email} was set but could not be printed: run "users set-password".\n`
+  const noSpace = 'The output could not be written: ENOSPC: no space left on device, write.\n'
+  const cases: [stdout: number | 'pipe', args: string[], code: number, said: string][] = [
+    ['pipe', add('ann@example.org'), 1, lost('ann@example.org')],
+    ['pipe', ['users', 'list', '--json'], 0, ''],
+    ['pipe', ['--help'], 0, ''],
+    [full.fd, add('bob@example.org'), 1, lost('bob@example.org')],
+    [full.fd, ['users', 'list'], 1, noSpace],
+  ]
+  for (const [stdout, args, code, said] of cases) {
+    const ended = await runInto(cli, stdout, args)
+    assert.deepEqual([ended.code, ended.stderr.replace(/^\{.*\n/, '')], [code, said])
   }
 })

@@ -1,6 +1,6 @@
-// A user's email, name and role change while sessions, devices and other changes go on.
+// Commands beside a running service: a user's email, name and role change while sessions, devices and other changes go on.
 import assert from 'node:assert/strict'
-import { test } from 'node:test'
+import { describe, test } from 'node:test'
 import { decodeJwt } from 'jose'
 import { byEmail, changeAt } from '../storage/fixtures.ts'
 import { createCli } from '../support/cli.ts'
@@ -91,5 +91,58 @@ for (const engine of ENGINES_BY_RUN) {
     const expected = emails[changed % 2] ?? ''
     assert.equal((await store.users.findByEmail(expected))?.id, id)
     assert.equal(await store.users.count(), 1)
+  })
+
+  describe(`commands beside a service on ${engine}`, async () => {
+    const budgets = { THROTTLE_PAIR_FAILURES: '2', THROTTLE_EMAIL_FAILURES: '2' }
+    const service = await own(startSessionService(engine, budgets))
+    const cli = await own(createCli(service.database))
+
+    test('"users unlock" ends the block of an email at once', async () => {
+      const email = 'ann@example.org'
+      await service.addUser(email)
+      const show = async (): Promise<unknown> => {
+        const { stdout } = await cli.run(['users', 'show', email, '--json'])
+        const { failedLoginAttempts, lockedBy, liveSessions } = JSON.parse(stdout)
+        return { failedLoginAttempts, lockedBy, liveSessions }
+      }
+
+      for (let i = 0; i < 2; i++) assert.equal((await service.login(email, 'wrong')).status, 401)
+      assert.equal((await service.login(email, PASSWORD)).status, 429)
+      const blocked = { failedLoginAttempts: 2, lockedBy: 'throttle', liveSessions: 0 }
+      assert.deepEqual(await show(), blocked)
+
+      assert.equal((await cli.run(['users', 'unlock', email])).code, 0)
+      assert.equal((await service.login(email, PASSWORD)).status, 200)
+      assert.deepEqual(await show(), { failedLoginAttempts: 0, lockedBy: null, liveSessions: 1 })
+    })
+
+    test('a command finds exactly the email and id that it is given', async () => {
+      const liveSessions = async (id: string) => {
+        const page = { afterId: null, limit: 10 }
+        const sessions = await service.store.sessions.listLive(id, page, service.now())
+        return (sessions ?? []).map(session => session.id)
+      }
+
+      // Unicode lower-cases the first letter of the given email to the first letter of the user's email.
+      for (const [user, named] of [
+        ['änn@example.org', 'Änn@example.org'],
+        ['kate@example.org', '\u212aate@example.org'],
+      ] as const) {
+        const id = await service.addUser(user)
+        assert.equal((await service.login(user, PASSWORD)).status, 200)
+        for (const command of ['sessions end', 'sessions list', 'users deactivate']) {
+          const { code, stderr } = await cli.run([...command.split(' '), named])
+          assert.deepEqual([code, stderr], [1, `There is no user ${named}.\n`], command)
+        }
+        const [session = '', ...others] = await liveSessions(id)
+        assert.deepEqual(others, [])
+        const ended = await cli.run(['sessions', 'end', ` ${session.toUpperCase()} `])
+        assert.deepEqual([ended.code, await liveSessions(id)], [0, []])
+        assert.equal((await service.login(user, PASSWORD)).status, 200)
+        const all = await cli.run(['sessions', 'end', ` ${user.replace('example', 'EXAMPLE')} `])
+        assert.deepEqual([all.code, await liveSessions(id)], [0, []])
+      }
+    })
   })
 }

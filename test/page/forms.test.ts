@@ -2,10 +2,12 @@
 import assert from 'node:assert/strict'
 import { hash } from 'node:crypto'
 import { describe, test } from 'node:test'
+import { wrapMethods } from '../../src/domain/operations.ts'
+import type { Store } from '../../src/domain/store.ts'
 import { byEmail, changeAt } from '../storage/fixtures.ts'
 import { ENGINES_BY_RUN } from '../support/engines.ts'
 import { countHashes } from '../support/hash-counter.ts'
-import { eventsOf } from '../support/own.ts'
+import { eventsOf, own } from '../support/own.ts'
 import { until } from '../support/process.ts'
 import {
   type Answer,
@@ -443,27 +445,24 @@ for (const engine of ENGINES_BY_RUN) {
 }
 
 test('while the service is stopping, a form is refused with a page that has the email', async () => {
-  const { promise: released, resolve: release } = Promise.withResolvers<void>()
-  const { promise: held, resolve: hold } = Promise.withResolvers<void>()
-  const service = await startTestService('sqlite', {}, null, undefined, store => ({
-    ...store,
-    attempts: {
-      ...store.attempts,
-      async reserve(...values) {
-        hold()
-        await released
-        return store.attempts.reserve(...values)
-      },
-    },
-  }))
+  const [held, released] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+  const wrap = (store: Store) =>
+    wrapMethods(store, (name, operation) => async (...values) => {
+      if (name === 'attempts.reserve') {
+        held.resolve()
+        await released.promise
+      }
+      return operation(...values)
+    })
+  const service = await own(startTestService('sqlite', {}, null, undefined, wrap))
   // The service's own client is closed before it stops.
   const client = await createClient(service.url, service.dataDir)
   const first = createVisitor(client).logIn('kate@example.com')
-  await held
+  await held.promise
   const stopped = service.stop()
   await until(async () => service.logText().includes('service.stopping'))
   const refused = await createVisitor(client, '127.0.0.2').logIn('lea@example.com')
-  release()
+  released.resolve()
   assert.equal((await first).status, 401)
   client.close()
   await stopped

@@ -257,18 +257,17 @@ describe('the page', async () => {
   })
 })
 
-test('the page of a brand', async t => {
+describe('the page of a brand', async () => {
   const folder = await ownFolder('login-brand-')
   const logoFile = join(folder, 'logo.png')
   const svg = '<svg xmlns="http://www.w3.org/2000/svg"><script>alert(1)</script></svg>'
   await writeFile(logoFile, svg)
   async function branded(env: Record<string, string>) {
-    const service = await startTestService('sqlite', env)
+    const service = await own(startTestService('sqlite', env))
     const { text: html } = await get(service, '/login')
     const logoAddress = assetsOf(html).find(path => path.endsWith('logo')) ?? ''
     const css = await get(service, logoAddress.replace('logo', 'login.css'))
     const logo = await get(service, logoAddress)
-    await service.stop()
     const [, help] = /<p class="foot" [^>]*>(.*)<\/p>/.exec(html) ?? []
     return { html, css: css.text, logo, logoAddress, help }
   }
@@ -286,20 +285,13 @@ test('the page of a brand', async t => {
     HELP_TEXT: 'Help',
   })
 
-  await t.test('its name is escaped, even if it is markup', () => {
-    assert.doesNotMatch(named.html, /<script>/)
-    assert.match(named.html, /<span id="brand" dir="auto">&#60;script&#62;&#38;&#34;&#39;<\/span>/)
+  test('its colour is in the style sheet, with a text colour that is readable on it', () => {
+    assert.match(coloured.css, /^:root\{--brand:#ffdd00;[^}]*--on-brand:#000000;/)
   })
 
-  await t.test(
-    'its colour is in the style sheet, with a text colour that is readable on it',
-    () => {
-      assert.match(coloured.css, /^:root\{--brand:#ffdd00;/)
-      assert.match(coloured.css, /^:root\{[^}]*--on-brand:#000000;/)
-    },
-  )
-
-  await t.test('its help and its links are part of the page, escaped', () => {
+  test('its name, its help and its links are part of the page, escaped', () => {
+    assert.doesNotMatch(named.html, /<script>/)
+    assert.match(named.html, /<span id="brand" dir="auto">&#60;script&#62;&#38;&#34;&#39;<\/span>/)
     assert.equal(named.help, 'Call &#60;b&#62;1234&#60;/b&#62;')
     assert.equal(coloured.help, '<a href="https://example.com/help">Help</a>')
     const question = 'Forgot your password, or need an account?'
@@ -308,7 +300,7 @@ test('the page of a brand', async t => {
     assert.match(named.html, /<a href="https:\/\/example\.com\/privacy">Privacy<\/a>/)
   })
 
-  await t.test('its logo has the type of its content, and a policy that allows no script', () => {
+  test('its logo has the type of its content, and a policy that allows no script', () => {
     assert.equal(coloured.logo.text, svg)
     assert.partialDeepStrictEqual(coloured.logo.headers, {
       'content-type': 'image/svg+xml',
@@ -317,12 +309,12 @@ test('the page of a brand', async t => {
     })
   })
 
-  await t.test('the file names change with the files, and not with the name of the brand', () => {
+  test('the file names change with the files, and not with the name of the brand', () => {
     assert.equal(named.logoAddress, plain.logoAddress)
     assert.notEqual(coloured.logoAddress, plain.logoAddress)
   })
 
-  await t.test('a logo that cannot be used stops the start with the reason', async () => {
+  test('a logo that cannot be used stops the start with the reason', async () => {
     const service = run({ DATA_DIR: folder, BRAND_LOGO_FILE: join(folder, 'missing.svg') })
     assert.deepEqual(await service.exit, { code: 1, signal: null })
     assert.match(service.output(), /BRAND_LOGO_FILE cannot be used: ENOENT.*missing\.svg/)

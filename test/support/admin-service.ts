@@ -6,13 +6,7 @@ import { createAdminToken, digestOf } from '../../src/system/identifiers.ts'
 import { changeAt } from '../storage/fixtures.ts'
 import { createDescription, type Description } from './described.ts'
 import { freePort } from './postgres-server.ts'
-import {
-  type Answer,
-  type Call,
-  createClient,
-  startTestService,
-  type TestService,
-} from './service.ts'
+import { type Answer, type Call, createClient, startTestService } from './service.ts'
 
 export const ADMIN = '/admin/v1'
 /** The API's description, which is the same for every service. */
@@ -21,7 +15,6 @@ let description: Description | null = null
 /** The parts of an answer of the admin API. A test that reads a missing part fails. */
 export type AdminAnswer = Omit<Answer, 'json'> & {
   json: {
-    success: boolean
     data: AdminUser & {
       user: AdminUser
       users: AdminUser[]
@@ -51,38 +44,24 @@ type AdminUser = {
   email: string
   name: string
   role: string
-  isActive: boolean
-  lockedUntil: string | null
-  lockedBy: string | null
 }
 
 export type AdminCall = Call & { token?: string | null }
 
-export type AdminService = Omit<TestService, 'stop'> & {
-  adminUrl: string
-  /** The OpenAPI document of the admin API. */
-  described: Description
-  /** Tokens of these roles. */
-  write: string
-  read: string
-  /** With the token that may write, unless another one is given. */
-  admin: (method: string, path: string, body?: unknown, call?: AdminCall) => Promise<AdminAnswer>
-  /** For a year, unless its end is given. */
-  addToken: (name: string, role: AdminToken['role'], expiresAt?: Date) => Promise<string>
-  stop: () => Promise<void>
-}
+export type AdminService = Awaited<ReturnType<typeof startAdminService>>
 
 export async function startAdminService(
   engine: EngineName,
   env: Record<string, string> = {},
   wrap?: Parameters<typeof startTestService>[4],
-): Promise<AdminService> {
+) {
   const port = await freePort()
   const withAdmin = { ...env, ADMIN_PORT: String(port) }
   const service = await startTestService(engine, withAdmin, null, undefined, wrap)
   const adminUrl = `https://127.0.0.1:${port}`
   const client = await createClient(adminUrl, service.dataDir, env.ADMIN_TLS_CERT_FILE)
-  const addToken: AdminService['addToken'] = async (name, role, expiresAt) => {
+  /** For a year, unless its end is given. */
+  const addToken = async (name: string, role: AdminToken['role'], expiresAt?: Date) => {
     const token = createAdminToken()
     const at = service.now()
     const end = expiresAt ?? new Date(at.getTime() + 365 * 24 * 3_600_000)
@@ -101,12 +80,18 @@ export async function startAdminService(
 
   return {
     ...service,
-    adminUrl,
+    ...{ adminUrl, addToken },
+    /** The OpenAPI document of the admin API. */
     described,
-    write,
-    read,
-    addToken,
-    async admin(method, path, body, { token = write, headers, ...call } = {}) {
+    /** Tokens of these roles. */
+    ...{ write, read },
+    /** With the token that may write, unless another one is given. */
+    async admin(
+      method: string,
+      path: string,
+      body?: unknown,
+      { token = write, headers, ...call }: AdminCall = {},
+    ) {
       const authorization = token === null ? {} : { Authorization: `Bearer ${token}` }
       const address = path.startsWith('/') ? `${ADMIN}${path}` : path
       const answer = await client.call({

@@ -31,20 +31,9 @@ type Environment = Record<string, string>
 type RunCommand = (args: string[], input?: string | Buffer, env?: Environment) => Promise<Ended>
 type Masks = [string | RegExp, string | ((masked: string) => string)][]
 
-export type Cli = {
-  dataDir: string
-  folder: string
-  env: Environment
-  /** Runs a command in the process that all commands of a test file share, one at a time. */
-  run: RunCommand
-  /** Runs a command in its own process: for commands at the same time, and to prove how a process ends. */
-  runProcess: RunCommand
-  /** Runs every command of a transcript and returns the transcript with what was printed this time. */
-  replay: (transcript: string, run: RunCommand) => Promise<string>
-  remove: () => Promise<void>
-}
+export type Cli = Awaited<ReturnType<typeof createCli>>
 
-export async function createCli({ config }: TestDatabase): Promise<Cli> {
+export async function createCli({ config }: TestDatabase) {
   const folder = await makeTemporaryFolder('login-cli-')
   const dataDir = config.engine === 'sqlite' ? dirname(config.file) : folder
   const env = {
@@ -58,14 +47,15 @@ export async function createCli({ config }: TestDatabase): Promise<Cli> {
   }
 
   return {
-    dataDir,
-    folder,
-    env,
-    run: (args, input = '', more = {}) =>
+    ...{ dataDir, folder, env },
+    /** Runs a command in the process that all commands of a test file share, one at a time. */
+    run: (args: string[], input: string | Buffer = '', more: Environment = {}) =>
       inHost({ args, input: Buffer.from(input), env: { ...env, ...more }, folder }),
-    runProcess: (args, input = '', more = {}) =>
+    /** Runs a command in its own process: for commands at the same time, and to prove how a process ends. */
+    runProcess: (args: string[], input: string | Buffer = '', more: Environment = {}) =>
       inProcess(args, input, { cwd: folder, env: { ...env, ...more } }),
-    async replay(transcript, run) {
+    /** Runs every command of a transcript and returns the transcript with what was printed this time. */
+    async replay(transcript: string, run: RunCommand) {
       const masks = masksFor(describeDatabase(config), dataDir)
       const lines: string[] = []
       for (const line of transcript.split('\n')) {
@@ -84,7 +74,7 @@ export async function createCli({ config }: TestDatabase): Promise<Cli> {
 export async function setUpCli(
   engine: EngineName = 'sqlite',
   creating: Promise<TestDatabase> = createMigratedDatabase(engine),
-): Promise<Cli & { database: TestDatabase }> {
+) {
   const database = await creating
   const cli = await own(createCli(database))
   after(database.drop)

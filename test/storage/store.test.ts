@@ -266,10 +266,15 @@ for (const engine of ENGINES) {
       const use = (expiresAt: Date, now = start) =>
         store.refreshTokens.use(tokenId, digest, makeSuccessor(start, expiresAt), now)
       const sessionEnd = later(30 * DAY_MS)
-      // Another program does not end the sessions of a user that it deactivates.
-      await database.rows(`update users set is_active = false where id = '${id}'`)
-      assert.deepEqual(await use(sessionEnd), { kind: 'invalid', reason: 'user-inactive' })
-      await database.rows(`update users set is_active = true where id = '${id}'`)
+      // Another program does not end the sessions of a user that it deactivates or locks.
+      for (const [column, value, before, reason] of [
+        ['is_active', 'false', 'true', 'user-inactive'],
+        ['locked_until', "'9000-01-01T00:00:00.000Z'", 'null', 'user-locked'],
+      ]) {
+        await database.rows(`update users set ${column} = ${value} where id = '${id}'`)
+        assert.deepEqual(await use(sessionEnd), { kind: 'invalid', reason })
+        await database.rows(`update users set ${column} = ${before} where id = '${id}'`)
+      }
       const expired = { kind: 'invalid', reason: 'session-expired' }
       assert.deepEqual(await use(sessionEnd, sessionEnd), expired)
       assert.equal((await use(later(30 * DAY_MS + 1))).kind, 'found')

@@ -50,12 +50,6 @@ for (const [algorithm, { privateKey }] of Object.entries(KEYS)) {
   })
 }
 
-test('a token expires with its session at the latest', async () => {
-  const { accessKey } = (await makeKeys(NOW)).signingAt(NOW)
-  const ending = { ...SESSION, expiresAt: new Date(NOW.getTime() + 600_999) }
-  assert.equal(signAccessToken(accessKey, TOKENS, USER, ending, NOW).expiresInSeconds, 600)
-})
-
 test('a token that was verified is not verified again, until its keys or the time change', async () => {
   const [first, second] = [await makeKeys(NOW), await makeKeys(NOW)]
   let current = first

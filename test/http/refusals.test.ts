@@ -70,7 +70,7 @@ for (const engine of ENGINES_BY_RUN) {
       return value
     }
     type ToValue = (login: Login) => Promise<string> | string
-    // src/session/token-reason.test.ts has all reasons.
+    // src/session/tokens.test.ts has all reasons.
     const CASES: [Credential, reason: string, ToValue][] = [
       ['refresh-token', 'malformed', () => `${CANARY}.${CANARY}.${CANARY}`],
       ['refresh-token', 'bad-signature', ({ refreshToken }) => changed(refreshToken)],

@@ -42,7 +42,7 @@ const TOPICS: [RegExp, string[]][] = [
     /refresh|use-token/,
     ['endpoints', 'refresh-races', 'lifetimes'].map(it => `test/session/${it}.test.ts`),
   ],
-  [/(access|refresh)-token/, ['src/session/token-reason.test.ts', 'test/http/refusals.test.ts']],
+  [/(access|refresh)-token/, ['src/session/tokens.test.ts', 'test/http/refusals.test.ts']],
   [/access-token/, ['test/session/verified-tokens.slow.test.ts']],
   [/own-sessions|authenticate/, ['test/session/endpoints.test.ts']],
   [/own-sessions|settle/, ['test/session/limit.test.ts']],

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { join } from 'node:path'
 import { describe, test } from 'node:test'
-import { readKeyFile } from '../../src/keys/key-file.ts'
+import { loadKeySet } from '../../src/keys/key-file.ts'
 import { ENGINES_BY_RUN } from '../support/engines.ts'
 import { inParallel, own } from '../support/own.ts'
 import {
@@ -16,6 +16,7 @@ import {
   refusedLines,
 } from '../support/service.ts'
 import {
+  AUTH,
   bearer,
   cookie,
   INVALID_TOKEN,
@@ -35,8 +36,9 @@ for (const engine of ENGINES_BY_RUN) {
   describe(`refusals on ${engine}`, async () => {
     const env = { CORS_ORIGINS: LISTED, RETURN_TO_ORIGINS: LISTED }
     const service = await own(startSessionService(engine, env, createAddresses()))
-    const { keys } = await readKeyFile(join(service.dataDir, 'signing-keys.json'))
-    const secret = Buffer.from(keys.find(({ kty }) => kty === 'oct')?.k ?? '', 'base64url')
+    const keys = await loadKeySet(join(service.dataDir, 'signing-keys.json'))
+    const [accessKey, refreshKey] = [keys.accessKeys[0], keys.refreshKeys[0]]
+    assert.ok(accessKey && refreshKey)
 
     const newLogin = async () => service.browserLogin(await service.newUser())
     const onUser = ({ userId }: Login, change: string) =>
@@ -44,7 +46,9 @@ for (const engine of ENGINES_BY_RUN) {
     const onSession = ({ sessionId }: Login, change: string) =>
       service.database.rows(`update sessions set ${change} where id = '${sessionId}'`)
     const signed = ({ refreshToken }: Login, header: object, claims: object = {}) =>
-      resigned(refreshToken, secret, header, claims)
+      resigned(refreshToken, refreshKey.signingKey, header, claims)
+    const ofStranger = (token: string) =>
+      resigned(token, accessKey.signingKey, {}, { sub: randomUUID() })
     const changed = (token: string) => `${token.slice(0, -9)}${CANARY}${token.slice(-3)}`
     const FAR = '2999-01-01T00:00:00.000Z'
     const PAST = '2001-01-01T00:00:00.000Z'
@@ -82,6 +86,7 @@ for (const engine of ENGINES_BY_RUN) {
       ['access-token', 'malformed', () => CANARY],
       ['access-token', 'bad-signature', ({ accessToken }) => changed(accessToken)],
       ['access-token', 'wrong-type', ({ refreshToken }) => refreshToken],
+      ['access-token', 'wrong-user', ({ accessToken }) => ofStranger(accessToken)],
       ['cookie', 'unknown-session', () => 'A'.repeat(43)],
       ['cookie', 'cookie-idle', ({ cookie: value }) => afterIdle(value)],
     ]
@@ -90,9 +95,13 @@ for (const engine of ENGINES_BY_RUN) {
         const login = await newLogin()
         const value = await toValue(login)
         await isRefused(credential, reason, value)
-        if (credential !== 'refresh-token') return
+        if (credential === 'cookie') return
+        const byToken = { path: `${AUTH}/logout`, headers: bearer(value) }
         const lines = await refusedLines(service, async () => {
-          assert.equal((await service.logout(value)).status, 200)
+          const { status } = await (credential === 'refresh-token'
+            ? service.logout(value)
+            : service.call(byToken))
+          assert.equal(status, 200)
         })
         assert.deepEqual(lines, [{ level: 'info', event: 'session.refused', credential, reason }])
         assert.equal((await service.refresh(login.refreshToken)).status, 200)

@@ -15,6 +15,7 @@ import {
   MINUTE_MS,
   ownChange,
   ownSessions,
+  SECOND_MS,
   SESSION_COOKIE,
 } from '../support/session-client.ts'
 
@@ -100,6 +101,31 @@ for (const engine of ENGINES_BY_RUN) {
         assert.equal(answer.headers['x-csrf-token'] !== undefined, way === 'cookie')
         assert.equal(answer.headers['set-cookie'], undefined)
         assert.equal(answer.headers['cache-control'], 'no-store')
+      }
+    })
+
+    test('the use of a cookie is noted once a minute, and keeps its session for 30 minutes, until its end', async t => {
+      service.stopClock(t)
+      const { cookie: value, sessionId } = await service.browserLogin(await service.newUser())
+      const start = service.now().getTime()
+      // The end of its refresh token.
+      const idleEnd = new Date(start + 90 * SECOND_MS).toISOString()
+      await service.database.rows(
+        `update sessions set idle_expires_at = '${idleEnd}' where id = '${sessionId}'`,
+      )
+      for (const [advance, noted] of [
+        [59, [0, 90]],
+        [2, [61, 61 + 30 * 60]],
+      ] as const) {
+        service.advance(advance * SECOND_MS)
+        assert.equal((await service.get('/session', cookie(value))).status, 200)
+        const [row = {}] = await service.database.rows(
+          `select last_used_at, idle_expires_at, expires_at from sessions where id = '${sessionId}'`,
+        )
+        // PostgreSQL gives dates, SQLite texts.
+        const times: string[] = Object.values(JSON.parse(JSON.stringify(row)))
+        const seconds = times.map(at => Math.round((Date.parse(at) - start) / SECOND_MS))
+        assert.deepEqual(seconds, [...noted, 30 * 24 * 3600])
       }
     })
 

@@ -4,8 +4,7 @@ import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { join } from 'node:path'
 import { describe, test } from 'node:test'
-import { decodeJwt, decodeProtectedHeader, SignJWT } from 'jose'
-import { readKeyFile } from '../../src/keys/key-file.ts'
+import { loadKeySet } from '../../src/keys/key-file.ts'
 import { ENGINES_BY_RUN } from '../support/engines.ts'
 import { inParallel, own } from '../support/own.ts'
 import {
@@ -17,11 +16,13 @@ import {
   refusedLines,
 } from '../support/service.ts'
 import {
+  AUTH,
   bearer,
   cookie,
   INVALID_TOKEN,
   type Login,
   MINUTE_MS,
+  resigned,
   startSessionService,
 } from '../support/session-client.ts'
 
@@ -35,18 +36,19 @@ for (const engine of ENGINES_BY_RUN) {
   describe(`refusals on ${engine}`, async () => {
     const env = { CORS_ORIGINS: LISTED, RETURN_TO_ORIGINS: LISTED }
     const service = await own(startSessionService(engine, env, createAddresses()))
-    const { keys } = await readKeyFile(join(service.dataDir, 'signing-keys.json'))
-    const secret = Buffer.from(keys.find(({ kty }) => kty === 'oct')?.k ?? '', 'base64url')
+    const keys = await loadKeySet(join(service.dataDir, 'signing-keys.json'))
+    const [accessKey, refreshKey] = [keys.accessKeys[0], keys.refreshKeys[0]]
+    assert.ok(accessKey && refreshKey)
 
     const newLogin = async () => service.browserLogin(await service.newUser())
     const onUser = ({ userId }: Login, change: string) =>
       service.database.rows(`update users set ${change} where id = '${userId}'`)
     const onSession = ({ sessionId }: Login, change: string) =>
       service.database.rows(`update sessions set ${change} where id = '${sessionId}'`)
-    const resigned = ({ refreshToken }: Login, header: object, claims: object) =>
-      new SignJWT({ ...decodeJwt(refreshToken), ...claims })
-        .setProtectedHeader({ alg: 'HS256', ...decodeProtectedHeader(refreshToken), ...header })
-        .sign(secret)
+    const signed = ({ refreshToken }: Login, header: object, claims: object = {}) =>
+      resigned(refreshToken, refreshKey.signingKey, header, claims)
+    const ofStranger = (token: string) =>
+      resigned(token, accessKey.signingKey, {}, { sub: randomUUID() })
     const changed = (token: string) => `${token.slice(0, -9)}${CANARY}${token.slice(-3)}`
     const FAR = '2999-01-01T00:00:00.000Z'
     const PAST = '2001-01-01T00:00:00.000Z'
@@ -72,28 +74,37 @@ for (const engine of ENGINES_BY_RUN) {
       return value
     }
     type ToValue = (login: Login) => Promise<string> | string
-    // src/session/token-reason.test.ts has all reasons.
+    // src/session/tokens.test.ts has all reasons.
     const CASES: [Credential, reason: string, ToValue][] = [
       ['refresh-token', 'malformed', () => `${CANARY}.${CANARY}.${CANARY}`],
       ['refresh-token', 'bad-signature', ({ refreshToken }) => changed(refreshToken)],
-      ['refresh-token', 'unknown-key', it => resigned(it, { kid: CANARY }, {})],
-      ['refresh-token', 'wrong-issuer', it => resigned(it, {}, { iss: `https://${CANARY}.net` })],
-      ['refresh-token', 'unknown-token', it => resigned(it, {}, { jti: randomUUID() })],
+      ['refresh-token', 'bad-signature', ({ refreshToken }) => `${refreshToken} `],
+      ['refresh-token', 'unknown-key', it => signed(it, { kid: CANARY })],
+      ['refresh-token', 'wrong-issuer', it => signed(it, {}, { iss: `https://${CANARY}.net` })],
+      ['refresh-token', 'unknown-token', it => signed(it, {}, { jti: randomUUID() })],
+      ['refresh-token', 'unknown-token', it => signed(it, {}, { exp: 9_999_999_999 })],
       ['access-token', 'malformed', () => CANARY],
       ['access-token', 'bad-signature', ({ accessToken }) => changed(accessToken)],
       ['access-token', 'wrong-type', ({ refreshToken }) => refreshToken],
+      ['access-token', 'wrong-user', ({ accessToken }) => ofStranger(accessToken)],
       ['cookie', 'unknown-session', () => 'A'.repeat(43)],
       ['cookie', 'cookie-idle', ({ cookie: value }) => afterIdle(value)],
     ]
     for (const [credential, reason, toValue] of CASES) {
-      test(`the ${credential} is refused: ${reason}`, async () => {
-        const value = await toValue(await newLogin())
+      test(`the ${credential} is refused, and ends no session: ${reason}`, async () => {
+        const login = await newLogin()
+        const value = await toValue(login)
         await isRefused(credential, reason, value)
-        if (credential !== 'refresh-token') return
+        if (credential === 'cookie') return
+        const byToken = { path: `${AUTH}/logout`, headers: bearer(value) }
         const lines = await refusedLines(service, async () => {
-          assert.equal((await service.logout(value)).status, 200)
+          const { status } = await (credential === 'refresh-token'
+            ? service.logout(value)
+            : service.call(byToken))
+          assert.equal(status, 200)
         })
         assert.deepEqual(lines, [{ level: 'info', event: 'session.refused', credential, reason }])
+        assert.equal((await service.refresh(login.refreshToken)).status, 200)
       })
     }
 

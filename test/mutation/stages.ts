@@ -40,9 +40,9 @@ const TOPICS: [RegExp, string[]][] = [
   [/ended-feed/, ['test/session/ended-feed.test.ts']],
   [
     /refresh|use-token/,
-    ['refresh-input', 'refresh-races', 'lifetimes'].map(it => `test/session/${it}.test.ts`),
+    ['endpoints', 'refresh-races', 'lifetimes'].map(it => `test/session/${it}.test.ts`),
   ],
-  [/(access|refresh)-token/, ['src/session/token-reason.test.ts']],
+  [/(access|refresh)-token/, ['src/session/tokens.test.ts', 'test/http/refusals.test.ts']],
   [/access-token/, ['test/session/verified-tokens.slow.test.ts']],
   [/own-sessions|authenticate/, ['test/session/endpoints.test.ts']],
   [/own-sessions|settle/, ['test/session/limit.test.ts']],

@@ -5,7 +5,7 @@ import type { OutgoingHttpHeaders } from 'node:http'
 import { type AddressInfo, createServer } from 'node:net'
 import { join } from 'node:path'
 import { describe, test } from 'node:test'
-import { decodeJwt, decodeProtectedHeader, exportJWK, generateKeyPair, SignJWT } from 'jose'
+import { decodeJwt, exportJWK, generateKeyPair } from 'jose'
 import { loadKeySet } from '../../src/keys/key-file.ts'
 import { ENGINES_BY_RUN } from '../support/engines.ts'
 import { until } from '../support/process.ts'
@@ -20,6 +20,7 @@ import {
   NO_CREDENTIAL,
   ownChange,
   ownSessions,
+  resigned,
   SECOND_MS,
   SESSION_COOKIE,
 } from '../support/session-client.ts'
@@ -50,8 +51,6 @@ const MAX_AGE = `Max-Age=${180 * 24 * 3600}`
 const CREDENTIALS = ['accessToken', 'refreshToken', 'cookie', 'device', 'csrf'] as const
 type Credential = (typeof CREDENTIALS)[number]
 
-type SignKey = Parameters<SignJWT['sign']>[0]
-
 for (const engine of ENGINES_BY_RUN) {
   describe(`access to sessions on ${engine}`, async () => {
     const service = await ownSessions(engine)
@@ -60,16 +59,6 @@ for (const engine of ENGINES_BY_RUN) {
     const { accessKeys } = await loadKeySet(join(service.dataDir, 'signing-keys.json'))
     const [genuine] = accessKeys
     assert.ok(genuine)
-
-    /** The token with changes to its header. */
-    const resigned = (header: object, key: SignKey = genuine.signingKey) =>
-      new SignJWT(decodeJwt(login.accessToken))
-        .setProtectedHeader({
-          alg: genuine.algorithm,
-          ...decodeProtectedHeader(login.accessToken),
-          ...header,
-        })
-        .sign(key)
 
     async function statusWith(token: string): Promise<number> {
       const { status, text } = await service.get('/session', bearer(token))
@@ -90,10 +79,11 @@ for (const engine of ENGINES_BY_RUN) {
       const url = `http://127.0.0.1:${port}/keys.json`
       const headers = [{ jku: url }, { x5u: url }, { jwk }, { jku: url, kid: '' }]
       for (const header of [...headers, { kid: url }, { kid: '', jwk }]) {
-        const token = await resigned(header, privateKey)
+        const token = await resigned(login.accessToken, privateKey, header)
         assert.equal(await statusWith(token), 401, JSON.stringify(header))
       }
-      assert.equal(await statusWith(await resigned({ jku: url, x5u: url })), 200)
+      const own = await resigned(login.accessToken, genuine.signingKey, { jku: url, x5u: url })
+      assert.equal(await statusWith(own), 200)
       listener.close()
       assert.equal(connections, 0)
     })

@@ -11,11 +11,10 @@ import {
   AUTH,
   bearer,
   cookie,
-  DAY_MS,
+  endedBy,
   INVALID_TOKEN,
   type Login,
   MINUTE_MS,
-  ownChange,
   ownSessions,
   SECOND_MS,
 } from '../support/session-client.ts'
@@ -216,33 +215,6 @@ for (const engine of ENGINES_BY_RUN) {
       const body = { email, currentPassword: PASSWORD, newPassword: NEW_PASSWORD }
       return service.call({ path: `${AUTH}/password`, body })
     }
-    const users = () => byEmail(service.store)
-    const now = () => changeAt(service.now())
-    const tomorrow = () => new Date(service.now().getTime() + DAY_MS)
-    const CHANGES: Record<string, (email: string, login: Login) => Promise<unknown>> = {
-      'a logout': (_, login) => service.call({ path: `${AUTH}/logout`, headers: ownChange(login) }),
-      'another login of the browser': (email, login) =>
-        service.browserLogin(email, { headers: cookie(login.cookie) }),
-      'a change of the password': async email =>
-        assert.equal((await changePassword(email)).status, 200),
-      'a password of the administrator': email => users().setPassword(email, 'a hash', now()),
-      'a deactivation': email => users().deactivate(email, now()),
-      'a lock of the administrator': email => users().lock(email, tomorrow(), now()),
-      'the end of the session by the administrator': email => users().endSessions(email, now()),
-      'the deletion of the user': email => users().delete(email, now()),
-    }
-    for (const [name, change] of Object.entries(CHANGES)) {
-      test(`${name} makes it invalid`, async () => {
-        const { email, login, code, verifier } = await newCode()
-        await change(email, login)
-        assert.equal((await redeem(code, verifier)).text, INVALID_TOKEN)
-        const opened = await service.database.rows(
-          `select id from sessions where user_id = '${login.userId}' and cookie_digest is null
-            and created_at > (select min(created_at) from sessions) and ended_at is null`,
-        )
-        assert.equal(opened.length, name === 'a change of the password' ? 1 : 0)
-      })
-    }
 
     test('a change of the password at the same moment leaves one session', async () => {
       for (let round = 0; round < 10; round++) {
@@ -260,10 +232,16 @@ for (const engine of ENGINES_BY_RUN) {
       }
     })
 
-    test('the end of the session of its page while it is redeemed makes it invalid', async () => {
-      const { login, code, verifier } = await newCode()
-      beforeRedeeming = () => service.store.sessions.end(login.sessionId, service.now())
-      await assertRefused('changed-meanwhile', code, verifier)
+    // test/session/ended-feed.test.ts has all ways to end a session.
+    test('the end of the session of its page makes it invalid, also while it is redeemed', async () => {
+      for (const reason of ['session-ended', 'changed-meanwhile']) {
+        const { login, code, verifier } = await newCode()
+        const end = () => service.store.sessions.end(login.sessionId, service.now())
+        if (reason === 'changed-meanwhile') beforeRedeeming = end
+        else await end()
+        await assertRefused(reason, code, verifier)
+        assert.equal(await service.store.sessions.countLive(login.userId, service.now()), 0)
+      }
       beforeRedeeming = async () => {}
     })
 
@@ -280,14 +258,10 @@ for (const engine of ENGINES_BY_RUN) {
       await service.programLogin(email)
       await service.programLogin(email)
       service.advance(SECOND_MS)
-      const lines = await loggedBy(service, async () => {
+      const ended = await endedBy(service, async () => {
         assert.equal((await redeem(code, verifier)).status, 200)
       })
-      const ended = lines.filter(({ event }) => event === 'session.ended')
-      assert.deepEqual(
-        ended.map(({ sessionId, reason }) => [sessionId, reason]),
-        [[login.sessionId, 'limit']],
-      )
+      assert.deepEqual(ended, [['limit', login.sessionId, login.userId]])
     })
 
     test('is not issued without a session, or for other addresses and challenges', async () => {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { describe, test } from 'node:test'
 import { ENGINES_BY_RUN } from '../support/engines.ts'
-import { type Answer, loggedBy } from '../support/service.ts'
+import type { Answer, Call } from '../support/service.ts'
 import {
   AUTH,
   bearer,
@@ -10,15 +10,63 @@ import {
   cookie,
   cookieIn,
   DAY_MS,
+  endedBy,
   INVALID_TOKEN,
   MINUTE_MS,
   ownChange,
   ownSessions,
+  SECOND_MS,
   SESSION_COOKIE,
 } from '../support/session-client.ts'
 
 const NOTHING = '{"success":true,"data":{}}'
 const FIELDS = ['id', 'createdAt', 'lastUsedAt', 'expiresAt', 'userAgent', 'ip', 'current']
+
+type Body = Pick<Call, 'headers' | 'body'>
+
+const typed = (type: string, body?: unknown): Body => ({ headers: { 'Content-Type': type }, body })
+const json = (text: string | Buffer) => typed('application/json', text)
+const given = (refreshToken: unknown): Body => ({ body: { refreshToken } })
+
+/** By what `/refresh` answers: the status, the code and the fields that it names. */
+const ODD_BODIES: Record<string, Record<string, Body>> = {
+  '401 INVALID_TOKEN': {
+    'nothing at all': {},
+    'nothing, typed as JSON': typed('application/json'),
+    'nothing, typed as text': typed('text/plain'),
+    'an empty object': { body: {} },
+    'a list': { body: [] },
+    'JSON null': json('null'),
+    'an empty string': given(''),
+    dots: given('..'),
+    'four parts': given('a.b.c.d'),
+    'five parts': given('a.b.c.d.e'),
+    NUL: given('\0'),
+    'a lone surrogate': given('\ud800'),
+    'nearly 16 KiB': given('x'.repeat(16_000)),
+  },
+  '400 BAD_REQUEST refreshToken': {
+    'a list of a token': { body: ['a.b.c'] },
+    'a JSON number': json('1'),
+    'a JSON string': json('"a.b.c"'),
+    'a number': given(1),
+    null: given(null),
+    true: given(true),
+    'an array': given(['a.b.c']),
+    'an object': given({ toString: 'a.b.c' }),
+    'the field name in lower case': { body: { refreshtoken: 'a.b.c' } },
+  },
+  '400 BAD_REQUEST': {
+    'malformed JSON': json('{"refreshToken":'),
+    'invalid UTF-8': json(Buffer.from('{"\xff":1}', 'latin1')),
+    'a prototype key': json('{"__proto__":{}}'),
+  },
+  '413 PAYLOAD_TOO_LARGE': { '16 KiB': given('x'.repeat(16_384)) },
+  '415 UNSUPPORTED_MEDIA_TYPE': {
+    'a body without a type': { body: '{}' },
+    'a form': typed('application/x-www-form-urlencoded', 'refreshToken=a.b.c'),
+  },
+}
 
 for (const engine of ENGINES_BY_RUN) {
   describe(`session endpoints on ${engine}`, async () => {
@@ -30,14 +78,6 @@ for (const engine of ENGINES_BY_RUN) {
       assert.equal(answer.headers['cache-control'], 'no-store')
     }
     const idsOf = ({ json }: Answer) => json.data.sessions.map(({ id }) => id)
-    /** The reason, session and user of each end that the action logs. */
-    async function endsBy(action: () => Promise<unknown>) {
-      const lines = await loggedBy(service, action)
-      // The counts of earlier refusals may be written at this moment.
-      const own = lines.filter(({ count }) => count === undefined)
-      for (const { event } of own) assert.equal(event, 'session.ended')
-      return own.map(({ reason, sessionId, userId }) => [reason, sessionId, userId])
-    }
 
     test('GET /session shows the user and the session', async () => {
       const { answer: login, ...opened } = await service.browserLogin(await service.newUser(), {
@@ -61,6 +101,31 @@ for (const engine of ENGINES_BY_RUN) {
         assert.equal(answer.headers['x-csrf-token'] !== undefined, way === 'cookie')
         assert.equal(answer.headers['set-cookie'], undefined)
         assert.equal(answer.headers['cache-control'], 'no-store')
+      }
+    })
+
+    test('the use of a cookie is noted once a minute, and keeps its session for 30 minutes, until its end', async t => {
+      service.stopClock(t)
+      const { cookie: value, sessionId } = await service.browserLogin(await service.newUser())
+      const start = service.now().getTime()
+      // The end of its refresh token.
+      const idleEnd = new Date(start + 90 * SECOND_MS).toISOString()
+      await service.database.rows(
+        `update sessions set idle_expires_at = '${idleEnd}' where id = '${sessionId}'`,
+      )
+      for (const [advance, noted] of [
+        [59, [0, 90]],
+        [2, [61, 61 + 30 * 60]],
+      ] as const) {
+        service.advance(advance * SECOND_MS)
+        assert.equal((await service.get('/session', cookie(value))).status, 200)
+        const [row = {}] = await service.database.rows(
+          `select last_used_at, idle_expires_at, expires_at from sessions where id = '${sessionId}'`,
+        )
+        // PostgreSQL gives dates, SQLite texts.
+        const times: string[] = Object.values(JSON.parse(JSON.stringify(row)))
+        const seconds = times.map(at => Math.round((Date.parse(at) - start) / SECOND_MS))
+        assert.deepEqual(seconds, [...noted, 30 * 24 * 3600])
       }
     })
 
@@ -105,7 +170,7 @@ for (const engine of ENGINES_BY_RUN) {
       const there = await service.programLogin(email)
       const elsewhere = await service.programLogin(email)
       const end = () => service.delete(`/sessions/${there.sessionId}`, bearer(here.accessToken))
-      const ended = await endsBy(async () => assert.equal((await end()).text, NOTHING))
+      const ended = await endedBy(service, async () => assert.equal((await end()).text, NOTHING))
       assert.deepEqual(ended, [['user', there.sessionId, here.userId]])
       assertRefused(await service.refresh(there.refreshToken))
       assertRefused(await service.get('/session', bearer(there.accessToken)))
@@ -128,7 +193,7 @@ for (const engine of ENGINES_BY_RUN) {
       const here = await service.browserLogin(email)
       const others = [await service.programLogin(email), await service.browserLogin(email)]
       const stranger = await service.programLogin(await service.newUser())
-      const ended = await endsBy(async () => {
+      const ended = await endedBy(service, async () => {
         const { status, text, headers } = await service.delete('/sessions', ownChange(here))
         assert.deepEqual([status, text, headers['set-cookie']], [200, NOTHING, undefined])
       })
@@ -156,11 +221,10 @@ for (const engine of ENGINES_BY_RUN) {
     })
 
     for (const way of ['token', 'rotated token', 'cookie']) {
-      test(`after a logout by ${way} every credential of the session is refused`, async () => {
+      test(`a logout by ${way} ends the session, which is logged`, async () => {
         const login = await service.browserLogin(await service.newUser())
-        const { json } = await service.refresh(login.refreshToken)
-        const { refreshToken: successor, accessToken } = json.data
-        const ended = await endsBy(async () => {
+        const { refreshToken: successor } = (await service.refresh(login.refreshToken)).json.data
+        const ended = await endedBy(service, async () => {
           const answer =
             way === 'cookie'
               ? await service.call({ path: `${AUTH}/logout`, headers: ownChange(login) })
@@ -170,11 +234,8 @@ for (const engine of ENGINES_BY_RUN) {
           assert.equal(cookieIn(answer, SESSION_COOKIE), '')
         })
         assert.deepEqual(ended, [['logout', login.sessionId, login.userId]])
-        assertRefused(await service.refresh(successor))
-        assertRefused(await service.refresh(login.refreshToken))
-        for (const token of [login.accessToken, accessToken]) {
-          assertRefused(await service.get('/session', bearer(token)))
-          assertRefused(await service.delete('/sessions', bearer(token)))
+        for (const token of [successor, login.refreshToken]) {
+          assertRefused(await service.refresh(token))
         }
         assertRefused(await service.get('/session', cookie(login.cookie)))
         const headers = ownChange(login)
@@ -209,6 +270,33 @@ for (const engine of ENGINES_BY_RUN) {
       })
       assert.deepEqual([answer.text, answer.headers['set-cookie']], [NOTHING, undefined])
       assert.equal((await service.get('/session', cookie(second.cookie))).status, 200)
+    })
+
+    for (const [expected, bodies] of Object.entries(ODD_BODIES)) {
+      const isNone = expected.startsWith('401')
+      test(`refresh answers ${expected}, and logout ${isNone ? 200 : 'the same'}`, async () => {
+        for (const [name, body] of Object.entries(bodies)) {
+          const { status, text, json } = await service.call({ path: `${AUTH}/refresh`, ...body })
+          const { code, fields = [] } = json.error
+          assert.equal([status, code, ...fields].join(' '), expected, name)
+          const loggedOut = await service.call({ path: `${AUTH}/logout`, ...body })
+          const answer = isNone ? [200, NOTHING] : [status, text]
+          assert.deepEqual([loggedOut.status, loggedOut.text], answer, name)
+        }
+      })
+    }
+
+    test('a body without a token does not matter if there is another credential', async () => {
+      const email = await service.newUser()
+      const { accessToken } = await service.programLogin(email)
+      const body = { refresh_token: 'x' }
+      const path = `${AUTH}/logout`
+      assert.equal((await service.call({ path, body, headers: bearer(accessToken) })).status, 200)
+      assert.equal((await service.get('/session', bearer(accessToken))).status, 401)
+      const browser = await service.browserLogin(email)
+      for (const path of [`${AUTH}/refresh`, `${AUTH}/logout`]) {
+        assert.equal((await service.call({ path, body, headers: ownChange(browser) })).status, 200)
+      }
     })
   })
 }

@@ -12,6 +12,7 @@ import {
   bearer,
   cookie,
   DEVICE_COOKIE,
+  endedBy,
   type Login,
   MINUTE_MS,
   ownSessions,
@@ -48,11 +49,6 @@ for (const engine of ENGINES_BY_RUN) {
     const cookies = (session: string, device: string) => ({
       headers: { Cookie: `${SESSION_COOKIE}=${session}; ${DEVICE_COOKIE}=${device}` },
     })
-    /** The reason, session and user of each end that the action logs. */
-    const endedBy = async (action: () => Promise<unknown>) =>
-      (await loggedBy(service, action))
-        .filter(({ event }) => event === 'session.ended')
-        .map(({ reason, sessionId, userId }) => [reason, sessionId, userId])
 
     test('beyond the limit the least recently used session ends and is logged', async () => {
       const email = await service.newUser()
@@ -63,7 +59,7 @@ for (const engine of ENGINES_BY_RUN) {
       service.advance(MINUTE_MS)
       const { json } = await service.refresh(used.refreshToken)
       assert.equal(await count(used.userId), MAX)
-      const ended = await endedBy(() => service.programLogin(email))
+      const ended = await endedBy(service, () => service.programLogin(email))
       assert.deepEqual(ended, [['limit', unused.sessionId, unused.userId]])
       assert.equal(await isLive(unused), false)
       assert.equal((await service.refresh(json.data.refreshToken)).status, 200)
@@ -84,7 +80,7 @@ for (const engine of ENGINES_BY_RUN) {
         const other = await service.browserLogin(email)
         service.advance(idleMs)
         const call = cookies(old.cookie, old.device)
-        const ended = await endedBy(async () => {
+        const ended = await endedBy(service, async () => {
           assert.notEqual((await service.browserLogin(email, call)).cookie, old.cookie)
         })
         assert.deepEqual(ended, [['replaced', old.sessionId, old.userId]])
@@ -101,7 +97,7 @@ for (const engine of ENGINES_BY_RUN) {
       const body = { email: second, password: 'wrong' }
       assert.equal((await service.call({ headers, body })).status, 401)
       assert.equal((await service.get('/session', cookie(old.cookie))).status, 200)
-      const ended = await endedBy(() =>
+      const ended = await endedBy(service, () =>
         service.browserLogin(second, { headers: cookie(old.cookie) }),
       )
       assert.deepEqual(ended, [['replaced', old.sessionId, old.userId]])
@@ -120,7 +116,7 @@ for (const engine of ENGINES_BY_RUN) {
       const old = await service.browserLogin(email)
       const body = { email, password: PASSWORD }
       const call = { ...cookies(old.cookie, old.device), body }
-      const ended = await endedBy(() => service.call(call))
+      const ended = await endedBy(service, () => service.call(call))
       assert.deepEqual(ended, [])
       assert.equal(await isLive(old), true)
     })
@@ -141,7 +137,7 @@ for (const engine of ENGINES_BY_RUN) {
         // Refreshes about once an hour, like a single-page application.
         if (minutes === 50) token = (await service.refresh(token)).json.data.refreshToken
       }
-      const ended = await endedBy(onDevice)
+      const ended = await endedBy(service, onDevice)
       assert.deepEqual(ended, [['abandoned', abandoned.sessionId, abandoned.userId]])
       assert.equal((await service.refresh(token)).status, 200)
       for (const login of [byCookie, elsewhere, program, stranger]) {
@@ -153,7 +149,9 @@ for (const engine of ENGINES_BY_RUN) {
       const email = await service.newUser()
       const old = await service.browserLogin(email)
       const call = cookies(old.cookie, old.device)
-      const ended = await endedBy(() => inParallel(8, () => service.browserLogin(email, call)))
+      const ended = await endedBy(service, () =>
+        inParallel(8, () => service.browserLogin(email, call)),
+      )
       assert.deepEqual(ended, [['replaced', old.sessionId, old.userId]])
       assert.equal(await count(old.userId), 8)
     })
@@ -239,7 +237,7 @@ for (const engine of ENGINES_BY_RUN) {
 
     test('DELETE /sessions ends and logs all other sessions', async () => {
       const login = await userWith(MOST)
-      const ended = await endedBy(async () => {
+      const ended = await endedBy(service, async () => {
         const { status } = await service.delete('/sessions', bearer(login.accessToken))
         assert.equal(status, 200)
       })

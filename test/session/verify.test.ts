@@ -260,31 +260,13 @@ for (const engine of ENGINES_BY_RUN) {
       assert.equal((await direct(change)).status, 403)
     })
 
-    test('counts as use of the cookie, with one write a minute, also of many calls at once', async () => {
-      const { cookie: value, sessionId } = await newLogin()
-      const usedAt = async () => {
-        const [row] = await service.database.rows(
-          `select cookie_used_at, last_used_at from sessions where id = '${sessionId}'`,
-        )
-        return JSON.stringify(row)
-      }
-      const callAll = async () => {
+    test('counts as use of the cookie, also of many calls at once', async () => {
+      const { cookie: value } = await newLogin()
+      for (const minutes of [20, 20, 20, 30]) {
+        service.advance(minutes * MINUTE_MS)
         const answers = await inParallel(20, () => verify(cookie(value), '?role=user'))
-        assert.deepEqual(countStatuses(answers), { 200: 20 })
+        assert.deepEqual(countStatuses(answers), { [minutes < 30 ? 200 : 401]: 20 })
       }
-      for (let uses = 0; uses < 3; uses++) {
-        service.advance(20 * MINUTE_MS)
-        const before = await usedAt()
-        await verify(cookie(value))
-        const first = await usedAt()
-        assert.notEqual(first, before)
-        await callAll()
-        assert.equal(await usedAt(), first)
-      }
-      service.advance(20 * MINUTE_MS)
-      await callAll()
-      service.advance(30 * MINUTE_MS)
-      assertRefused(await verify(cookie(value)))
     })
   })
 }

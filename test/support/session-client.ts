@@ -2,9 +2,17 @@
 import assert from 'node:assert/strict'
 import type { OutgoingHttpHeaders } from 'node:http'
 import { after } from 'node:test'
+import { decodeJwt, decodeProtectedHeader, SignJWT } from 'jose'
 import type { Store } from '../../src/domain/store.ts'
 import type { EngineName } from '../../src/storage/sql/engine.ts'
-import { type Answer, type Call, PASSWORD, startTestService, type TestService } from './service.ts'
+import {
+  type Answer,
+  type Call,
+  loggedBy,
+  PASSWORD,
+  startTestService,
+  type TestService,
+} from './service.ts'
 import { storedText } from './stored-text.ts'
 
 export const AUTH = '/api/v1/auth'
@@ -37,20 +45,7 @@ export type Login = {
   csrf: string
 }
 
-export type SessionService = TestService & {
-  /** Moves the clock to this moment. */
-  advanceTo: (moment: number | string) => void
-  refresh: (refreshToken: unknown, from?: string) => Promise<Answer>
-  logout: (refreshToken: unknown) => Promise<Answer>
-  get: (path: string, headers: OutgoingHttpHeaders) => Promise<Answer>
-  delete: (path: string, headers: OutgoingHttpHeaders) => Promise<Answer>
-  /** Logs in like a browser, which gets cookies. */
-  browserLogin: (email: string, call?: Call & { password?: string }) => Promise<Login>
-  /** Logs in like a program, which gets no cookies. */
-  programLogin: (email: string) => Promise<Login>
-  /** Fails if a secret of any answer so far is in the log or in the database. */
-  assertSecretsKept: () => Promise<void>
-}
+export type SessionService = Awaited<ReturnType<typeof startSessionService>>
 
 /** With `newAddress`, each call comes from another client, so that its refusal is logged, not counted. */
 export async function startSessionService(
@@ -58,7 +53,7 @@ export async function startSessionService(
   env: Record<string, string> = {},
   newAddress: (() => string) | null = null,
   wrap?: (store: Store) => Store,
-): Promise<SessionService> {
+) {
   const service = await startTestService(engine, env, null, undefined, wrap)
   const secrets = new Set<string>()
 
@@ -73,20 +68,30 @@ export async function startSessionService(
   return {
     ...service,
     call,
-    login: (email, password, from) => call({ body: { email, password }, ...(from && { from }) }),
-    advanceTo: moment => service.advance(new Date(moment).getTime() - service.now().getTime()),
-    refresh: (refreshToken, from) =>
+    login: (email: unknown, password: unknown, from?: string) =>
+      call({ body: { email, password }, ...(from && { from }) }),
+    /** Moves the clock to this moment. */
+    advanceTo: (moment: number) => service.advance(moment - service.now().getTime()),
+    refresh: (refreshToken: unknown, from?: string) =>
       call({ path: `${AUTH}/refresh`, body: { refreshToken }, ...(from && { from }) }),
-    logout: refreshToken => call({ path: `${AUTH}/logout`, body: { refreshToken } }),
-    get: (path, headers) => call({ method: 'GET', path: `${AUTH}${path}`, headers }),
-    delete: (path, headers) => call({ method: 'DELETE', path: `${AUTH}${path}`, headers }),
-    browserLogin: (email, { password = PASSWORD, headers, ...rest } = {}) =>
+    logout: (refreshToken: unknown) => call({ path: `${AUTH}/logout`, body: { refreshToken } }),
+    get: (path: string, headers: OutgoingHttpHeaders) =>
+      call({ method: 'GET', path: `${AUTH}${path}`, headers }),
+    delete: (path: string, headers: OutgoingHttpHeaders) =>
+      call({ method: 'DELETE', path: `${AUTH}${path}`, headers }),
+    /** Logs in like a browser, which gets cookies. */
+    browserLogin: (
+      email: string,
+      { password = PASSWORD, headers, ...rest }: Call & { password?: string } = {},
+    ) =>
       opened({
         ...rest,
         headers: { 'Sec-Fetch-Site': 'same-origin', ...headers },
         body: { email, password },
       }),
-    programLogin: email => opened({ body: { email, password: PASSWORD } }),
+    /** Logs in like a program, which gets no cookies. */
+    programLogin: (email: string) => opened({ body: { email, password: PASSWORD } }),
+    /** Fails if a secret of any answer so far is in the log or in the database. */
     async assertSecretsKept() {
       assert.ok(secrets.size > 0)
       const places = { log: service.logText(), database: await storedText(service.database) }
@@ -161,8 +166,23 @@ function secretsIn({ headers, text, json }: Answer): string[] {
     .flatMap(secret => [String(secret), String(secret).split('.').at(-1) ?? ''])
 }
 
-/** The reason of each refused token; fails if any other event was logged. */
-export function refusedReasons(lines: Record<string, unknown>[]): unknown[] {
-  for (const { event } of lines) assert.equal(event, 'session.refused')
-  return lines.map(({ reason }) => reason)
+/** The token with changes to its header and claims, signed with this key. */
+export function resigned(
+  token: string,
+  key: Parameters<SignJWT['sign']>[0],
+  header: object,
+  claims: object = {},
+) {
+  const { alg = '', ...others } = decodeProtectedHeader(token)
+  return new SignJWT({ ...decodeJwt(token), ...claims })
+    .setProtectedHeader({ alg, ...others, ...header })
+    .sign(key)
+}
+
+/** The reason, session and user of each end that the action logs. */
+export async function endedBy(service: TestService, action: () => Promise<unknown>) {
+  const lines = await loggedBy(service, action)
+  return lines
+    .filter(({ event }) => event === 'session.ended')
+    .map(({ reason, sessionId, userId }) => [reason, sessionId, userId])
 }

@@ -1,20 +1,33 @@
 import assert from 'node:assert/strict'
-import { createPublicKey, randomBytes, randomUUID } from 'node:crypto'
+import { createPublicKey, generateKeyPairSync, randomBytes, randomUUID } from 'node:crypto'
 import { test } from 'node:test'
-import { SignJWT } from 'jose'
+import { createLocalJWKSet, decodeJwt, decodeProtectedHeader, jwtVerify, SignJWT } from 'jose'
 import { makeKeys } from '../../test/support/keys.ts'
-import { createAccessTokenReader, toInvalid } from './access-token.ts'
-import { readRefreshToken } from './refresh-token.ts'
+import { ISSUER_MAX_BYTES } from '../config/addresses.ts'
+import { loadConfig } from '../config/config.ts'
+import { ACCESS_TOKEN_SECONDS, REFRESH_TOKEN_SECONDS } from '../domain/lifetimes.ts'
+import type { User } from '../domain/user.ts'
+import { createKeys, importKeys, type Keys } from '../keys/key-set.ts'
+import { createAccessTokenReader, signAccessToken, toInvalid } from './access-token.ts'
+import { issueRefreshToken, readRefreshToken, signRefreshToken } from './refresh-token.ts'
 
 const NOW = new Date('2030-01-01T00:00:00Z')
 const ISSUED_AT = NOW.getTime() / 1000
-const TOKENS = { issuer: 'https://login.example.com', audience: 'api', accessSeconds: 3600 }
+const ISSUER = 'https://login.example.com'
+const TOKENS = { issuer: ISSUER, audience: 'api', accessSeconds: ACCESS_TOKEN_SECONDS }
 const IDS = { sub: randomUUID(), jti: randomUUID() }
 const TIMES = { iat: ISSUED_AT, exp: ISSUED_AT + 3600 }
+const SESSION = { id: randomUUID(), expiresAt: new Date('2030-01-31T00:00:00Z') }
+const USER: User = {
+  ...{ id: IDS.sub, email: 'kate@example.com', name: 'Kate O’Neil', role: 'admin' },
+  ...{ passwordHash: 'canary-hash', isActive: true, failedLoginAttempts: 3, lockedUntil: null },
+  ...{ lockedBy: null, temporaryUntil: null, createdAt: NOW, updatedAt: NOW },
+}
 const KEYS = await makeKeys(NOW)
 const { accessKey, refreshKey } = KEYS.signingAt(NOW)
 const NO_SECRET = Buffer.alloc(32)
 const SECRET = refreshKey.signingKey.export()
+const SECRET_JWK = { ...refreshKey.signingKey.export({ format: 'jwk' }), kid: 's' }
 const [PUBLISHED = {}] = KEYS.publicJwks().keys
 const PUBLIC_KEY = createPublicKey({ key: { ...PUBLISHED }, format: 'jwk' })
   .export({ type: 'spki', format: 'pem' })
@@ -28,7 +41,7 @@ const ACCESS = {
 const REFRESH = {
   ...{ name: 'refresh', typ: 'rt+jwt', key: refreshKey },
   claims: { iss: TOKENS.issuer, ...IDS, ...TIMES },
-  read: (token: string, now: Date) => readRefreshToken(KEYS, TOKENS.issuer, token, now),
+  read: (token: string, now: Date) => readRefreshToken(KEYS, ISSUER, token, now),
 }
 
 const encode = (part: object) => Buffer.from(JSON.stringify(part)).toString('base64url')
@@ -121,4 +134,98 @@ for (const [kind, other] of [
 test('a fault of the verification is not a reason against the token', () => {
   const fault = new Error('out of memory')
   assert.throws(() => toInvalid(fault, ''), fault)
+})
+
+const ACCESS_KEYS = {
+  ES256: generateKeyPairSync('ec', { namedCurve: 'P-256' }),
+  EdDSA: generateKeyPairSync('ed25519'),
+  RS256: generateKeyPairSync('rsa', { modulusLength: 2048 }),
+}
+
+for (const [algorithm, { privateKey }] of Object.entries(ACCESS_KEYS)) {
+  test(`a token signed with ${algorithm} verifies with the published keys and has only the documented claims`, async () => {
+    const key = privateKey.export({ format: 'jwk' })
+    const keys = createKeys(await importKeys({ keys: [key, SECRET_JWK] }))
+    const { accessKey } = keys.signingAt(NOW)
+    const { accessToken } = signAccessToken(accessKey, TOKENS, USER, SESSION, NOW)
+    const jwks = createLocalJWKSet(keys.publicJwks())
+    const { issuer, audience } = TOKENS
+    const rules = { algorithms: [algorithm], typ: 'at+jwt', issuer, audience, currentDate: NOW }
+    const { payload, protectedHeader } = await jwtVerify(accessToken, jwks, rules)
+    assert.deepEqual(protectedHeader, { alg: algorithm, typ: 'at+jwt', kid: accessKey.keyId })
+    const { jti, ...claims } = payload
+    assert.match(String(jti), /^[0-9a-f-]{36}$/)
+    const { id, email, name, role } = USER
+    assert.deepEqual(claims, {
+      ...{ iss: issuer, aud: audience, sub: id, sid: SESSION.id, email, name, role },
+      ...{ iat: ISSUED_AT, exp: ISSUED_AT + 3600 },
+    })
+  })
+}
+
+test('a token that was verified is not verified again, until its keys or the time change', async () => {
+  const [first, second] = [await makeKeys(NOW), await makeKeys(NOW)]
+  let current = first
+  const keys: Keys = { ...first, findAccessKey: id => current.findAccessKey(id) }
+  const read = createAccessTokenReader(keys, TOKENS)
+  const { accessKey } = first.signingAt(NOW)
+  const { accessToken } = signAccessToken(accessKey, TOKENS, USER, SESSION, NOW)
+  const named = await read(accessToken, NOW)
+  assert.deepEqual(named, { kind: 'read', sessionId: SESSION.id, userId: USER.id })
+  assert.equal(await read(accessToken, NOW), named, 'the same object')
+
+  const muchLater = new Date(NOW.getTime() + (ACCESS_TOKEN_SECONDS + 30) * 1000)
+  assert.deepEqual(await read(accessToken, muchLater), { kind: 'invalid', reason: 'expired' })
+  current = second
+  assert.deepEqual(await read(accessToken, NOW), { kind: 'invalid', reason: 'unknown-key' })
+})
+
+const TOKEN = {
+  id: IDS.jti,
+  issuedAt: NOW,
+  expiresAt: new Date((ISSUED_AT + REFRESH_TOKEN_SECONDS) * 1000),
+}
+
+test('a refresh token has an issuer, a user, an id and times, and no other claim', async () => {
+  const token = signRefreshToken(refreshKey, ISSUER, IDS.sub, TOKEN)
+  const header = { alg: 'HS256', typ: 'rt+jwt', kid: refreshKey.keyId }
+  assert.deepEqual(decodeProtectedHeader(token), header)
+  const exp = ISSUED_AT + 7 * 24 * 3600
+  assert.deepEqual(decodeJwt(token), { iss: ISSUER, ...IDS, iat: ISSUED_AT, exp })
+  // Another implementation signs the same claims to the same token.
+  const theirs = new SignJWT(decodeJwt(token)).setProtectedHeader(header)
+  assert.equal(await theirs.sign(refreshKey.signingKey), token)
+})
+
+test('a token is read as it was issued, with the end of its session if it ends with it', () => {
+  const now = new Date(ISSUED_AT * 1000 + 999)
+  const inDays = (days: number) => new Date((ISSUED_AT + days * 24 * 3600) * 1000)
+  for (const [sessionEnd, expiresAt, readEnd] of [
+    [null, inDays(7), null],
+    [inDays(30), inDays(7), null],
+    [new Date(inDays(3).getTime() + 999), inDays(3), inDays(3)],
+  ]) {
+    const issued = issueRefreshToken(refreshKey, ISSUER, IDS.sub, sessionEnd ?? null, now)
+    const { id, digest } = issued.stored
+    const row = { id, issuedAt: NOW, expiresAt, keyId: refreshKey.keyId, digest }
+    assert.deepEqual(issued.stored, row)
+    const read = readRefreshToken(KEYS, ISSUER, issued.token, now)
+    assert.partialDeepStrictEqual(read, { kind: 'read', id, userId: IDS.sub, sessionEnd: readEnd })
+    const atItsEnd = readRefreshToken(KEYS, ISSUER, issued.token, issued.stored.expiresAt)
+    assert.deepEqual(atItsEnd, { kind: 'invalid', reason: 'expired' })
+  }
+})
+
+test('a refresh token has at most 500 characters for the longest issuers and key ids', async () => {
+  for (const JWT_ISSUER of [
+    `https://${'i'.repeat(ISSUER_MAX_BYTES - 8)}`,
+    `https://i/${"'".repeat(ISSUER_MAX_BYTES - 10)}`,
+  ]) {
+    const { issuer } = loadConfig({ JWT_ISSUER }).tokens
+    for (const kid of ['k'.repeat(64), '~'.repeat(64), '<&>'.repeat(21)]) {
+      const token = signRefreshToken({ ...refreshKey, keyId: kid }, issuer, IDS.sub, TOKEN)
+      assert.ok(token.length <= 500, `${token.length} characters`)
+      assert.equal(decodeJwt(token).iss, issuer)
+    }
+  }
 })

@@ -26,7 +26,7 @@ const ONE_BY_ONE =
 const BESIDE_THEM = 2
 /** These take the longest, because they wait. */
 const FIRST =
-  /cluster\/failover|installing\.test|operation\/(database|faults|soak)|connections\.slow/
+  /cluster\/failover|installing\.test|faults\/requests|operation\/(clocks|crash|database|faults|start)/
 
 /** A process in which no test ends within this time is killed. The slowest test needs a tenth of it. */
 const SILENCE_LIMIT_MS = (15 + longestTestMinutes()) * 60_000

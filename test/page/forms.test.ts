@@ -2,21 +2,11 @@
 import assert from 'node:assert/strict'
 import { hash } from 'node:crypto'
 import { describe, test } from 'node:test'
-import { wrapMethods } from '../../src/domain/operations.ts'
-import type { Store } from '../../src/domain/store.ts'
 import { byEmail, changeAt } from '../storage/fixtures.ts'
 import { ENGINES_BY_RUN } from '../support/engines.ts'
 import { countHashes } from '../support/hash-counter.ts'
-import { eventsOf, own } from '../support/own.ts'
-import { until } from '../support/process.ts'
-import {
-  type Answer,
-  createAddresses,
-  createClient,
-  loggedBy,
-  PASSWORD,
-  startTestService,
-} from '../support/service.ts'
+import { eventsOf } from '../support/own.ts'
+import { type Answer, createAddresses, loggedBy, PASSWORD } from '../support/service.ts'
 import { MINUTE_MS, ownSessions } from '../support/session-client.ts'
 import {
   createVisitor,
@@ -443,31 +433,3 @@ for (const engine of ENGINES_BY_RUN) {
     })
   })
 }
-
-test('while the service is stopping, a form is refused with a page that has the email', async () => {
-  const [held, released] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
-  const wrap = (store: Store) =>
-    wrapMethods(store, (name, operation) => async (...values) => {
-      if (name === 'attempts.reserve') {
-        held.resolve()
-        await released.promise
-      }
-      return operation(...values)
-    })
-  const service = await own(startTestService('sqlite', {}, null, undefined, wrap))
-  // The service's own client is closed before it stops.
-  const client = await createClient(service.url, service.dataDir)
-  const first = createVisitor(client).logIn('kate@example.com')
-  await held.promise
-  const stopped = service.stop()
-  await until(async () => service.logText().includes('service.stopping'))
-  const refused = await createVisitor(client, '127.0.0.2').logIn('lea@example.com')
-  released.resolve()
-  assert.equal((await first).status, 401)
-  client.close()
-  await stopped
-  assert.equal(refused.status, 503)
-  assert.equal(refused.headers['retry-after'], '5')
-  assert.match(noticeIn(refused) ?? '', /^The service is busy/)
-  assert.match(refused.text, /value="lea@example.com"/)
-})

@@ -56,12 +56,7 @@ const FOREIGN: [page: string, OutgoingHttpHeaders][] = [
 
 type Mode = 'listed' | 'development'
 /** Refused are changes, unless they are allowed with CORS_ORIGINS set, and logins in these modes. */
-type Page = [
-  page: string,
-  OutgoingHttpHeaders,
-  change: 'made' | 'refused',
-  ...refusedLogins: Mode[],
-]
+type Page = [string, OutgoingHttpHeaders, change: 'made' | 'refused', ...refusedLogins: Mode[]]
 const PAGES: Page[] = [
   ['this site', OWN, 'made'],
   ['this site with another origin', { ...OWN, Origin: 'https://x' }, 'made'],

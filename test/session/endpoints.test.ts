@@ -380,10 +380,9 @@ for (const engine of ENGINES_BY_RUN) {
         const { user, session } = answer.json.data
         assert.deepEqual(user, login.json.data.user)
         assert.deepEqual(Object.keys(session), [...FIELDS, 'lastLogin'])
-        assert.deepEqual(
-          [session.id, session.userAgent, session.ip, session.current],
-          [opened.sessionId, 'Browser/1.0 (X11)', '127.3.0.1', true],
-        )
+        const { id, userAgent, ip, current } = session
+        const expected = [opened.sessionId, 'Browser/1.0 (X11)', '127.3.0.1', true]
+        assert.deepEqual([id, userAgent, ip, current], expected)
         assert.equal(session.createdAt, session.lastUsedAt)
         assert.equal(Date.parse(session.expiresAt) - Date.parse(session.createdAt), 30 * DAY_MS)
         assert.equal(answer.headers['x-csrf-token'] !== undefined, way === 'cookie')

@@ -104,8 +104,7 @@ describe('while commits of PostgreSQL wait for a standby', async () => {
   const service = await own(startTestService('postgres', {}, null, server.url))
   after(server.stop)
 
-  const login = async () =>
-    (await service.login(await service.newUser(), PASSWORD)).json.data.refreshToken
+  const login = async () => tokenOf(await service.login(await service.newUser(), PASSWORD))
   const refresh = (refreshToken: string, requestId: string, from: string) =>
     service.call({
       path: `${AUTH}/refresh`,
@@ -141,11 +140,9 @@ describe('while commits of PostgreSQL wait for a standby', async () => {
     const expected = await successors()
     const repeated = await refreshAll('127.0.0.2')
     assert.deepEqual(countStatuses(repeated), { 200: STALLED })
-    const got = repeated.map(({ json }) => decodeJwt(json.data.refreshToken).jti)
-    assert.deepEqual(got.toSorted(), expected)
-    const again = await Promise.all(
-      repeated.map(({ json }) => refresh(json.data.refreshToken, randomUUID(), '127.0.0.2')),
-    )
-    assert.deepEqual(countStatuses(again), { 200: STALLED })
+    const got = repeated.map(tokenOf)
+    assert.deepEqual(got.map(token => decodeJwt(token).jti).toSorted(), expected)
+    const again = got.map(token => refresh(token, randomUUID(), '127.0.0.2'))
+    assert.deepEqual(countStatuses(await Promise.all(again)), { 200: STALLED })
   })
 })

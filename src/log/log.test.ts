@@ -225,8 +225,7 @@ test('clients of one network are still counted apart', () => {
   }
   counted.flush()
   const lines = written.map(line => JSON.parse(line))
-  assert.deepEqual(
-    lines.map(({ ip, count }) => [ip, count]),
-    [undefined, undefined, 1].map(count => ['203.0.113.0', count]),
-  )
+  assert.ok(lines.every(({ ip }) => ip === '203.0.113.0'))
+  const counts = lines.map(({ count }) => count)
+  assert.deepEqual(counts, [undefined, undefined, 1])
 })

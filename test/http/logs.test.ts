@@ -25,6 +25,8 @@ const CANARY = 'c4n4ry'
 const SECRET_PASSWORD = `${CANARY} password`
 /** Of the form of a login code and of a verifier. */
 const CODE = CANARY.padEnd(43, 'x')
+const REDEEMED = { code: CODE, verifier: CODE }
+const LEAVING = `/login?return_to=https://a.example/${CANARY}&challenge=${CODE}`
 const AGENT = 'Test/1.0 (logs)'
 const UTC = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/
 const JSON_TYPE = { 'Content-Type': 'application/json' }
@@ -92,17 +94,9 @@ for (const engine of ENGINES_BY_RUN) {
         ['a long query', { path: `${LOGIN}?${CANARY.repeat(2_000)}` }, 400, 'bad-request'],
         ['a wrong escape', { method: 'GET', path: `/%zz${CANARY}` }, 400, 'bad-request'],
         ['credentials in the query', { path: `${LOGIN}?email=${email}&password=${CANARY}` }, 400],
-        [
-          'a code and its verifier',
-          { path: `${AUTH}/code?code=${CANARY}`, body: { code: CODE, verifier: CODE } },
-          401,
-        ],
+        ['a code and its verifier', { path: `${AUTH}/code?code=${CANARY}`, body: REDEEMED }, 401],
         ['a code of another form', { path: `${AUTH}/code`, body: { code: { x: CANARY } } }, 400],
-        [
-          'a page that is asked for a code',
-          { method: 'GET', path: `/login?return_to=https://a.example/${CANARY}&challenge=${CODE}` },
-          200,
-        ],
+        ['a page that is asked for a code', { method: 'GET', path: LEAVING }, 200],
         ['an unknown path', { method: 'GET', path: `/${CANARY}?token=${CANARY}` }, 404],
         ['another method', { method: 'GET', path: `${LOGIN}?token=${CANARY}` }, 405],
         ['every header but the User-Agent', { body: { email, password }, headers: HEADERS }, 200],

@@ -21,7 +21,13 @@ import {
   startTestService,
 } from '../support/service.ts'
 import { AUTH, bearer, cookie, ownChange, startSessionService } from '../support/session-client.ts'
-import { makeTemporary, NAVIGATION, refreshIn } from '../support/visitor.ts'
+import {
+  createVisitor,
+  makeTemporary,
+  NAVIGATION,
+  noticeIn,
+  refreshIn,
+} from '../support/visitor.ts'
 
 const JSON_TYPE = { 'Content-Type': 'application/json' }
 const SESSIONS = `${AUTH}/sessions`
@@ -297,7 +303,7 @@ describe('the OpenAPI document', async () => {
     assert.doesNotMatch(text, /example\.org|localhost|127\.0\.0|\/tmp|:\d{4}/)
   })
 
-  test('while the service stops every operation fails as described', async () => {
+  test('while the service stops every operation fails as described, and a form with a page that has the email', async () => {
     const reading = Promise.withResolvers<void>()
     const allAnswered = Promise.withResolvers<void>()
     const wrap = (store: Store): Store => {
@@ -319,6 +325,10 @@ describe('the OpenAPI document', async () => {
       assert.equal(answer.status, 503, answer.text)
       note(target, answer)
     }
+    const refused = await createVisitor(client).logIn('lea@example.com')
+    assert.deepEqual([refused.status, refused.headers['retry-after']], [503, '5'])
+    assert.match(noticeIn(refused) ?? '', /^The service is busy/)
+    assert.match(refused.text, /value="lea@example.com"/)
     allAnswered.resolve()
     assert.equal((await slow).status, 401)
     await stopped

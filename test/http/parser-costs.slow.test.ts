@@ -8,12 +8,17 @@ import { after, beforeEach, describe, test } from 'node:test'
 import * as tls from 'node:tls'
 import { startAdminService } from '../support/admin-service.ts'
 import { createDescription } from '../support/described.ts'
-import { describedInputs, formInputs } from '../support/described-inputs.ts'
 import { own } from '../support/own.ts'
 import { IS_FULL } from '../support/proof.ts'
 import { startTestService, type TestService, UNLIMITED } from '../support/service.ts'
 import { SESSION_COOKIE, startSessionService } from '../support/session-client.ts'
-import { FORWARDED_INPUTS, INPUTS, type Input } from './parser-inputs.ts'
+import {
+  describedInputs,
+  FORWARDED_INPUTS,
+  formInputs,
+  INPUTS,
+  type Input,
+} from './parser-inputs.ts'
 
 /** A hostile request has 15 KB more to decrypt and to read than a plain one. */
 const MAX_RATIO = 5

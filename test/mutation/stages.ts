@@ -26,7 +26,7 @@ const LOGIN = [
 const SESSION = [
   'test/session/refresh.test.ts',
   'test/session/refresh-callers.test.ts',
-  'test/session/access.test.ts',
+  'test/session/endpoints.test.ts',
 ]
 const THROTTLE = ['throttle', 'throttle-model'].map(it => `test/storage/${it}.test.ts`)
 const CONTRACTS = ['test/storage/store.test.ts']
@@ -38,13 +38,9 @@ const TOPICS: [RegExp, string[]][] = [
   [/code/, ['test/session/code.test.ts']],
   [/open-session/, ['test/session/lifetimes.test.ts', 'test/session/limit.test.ts']],
   [/ended-feed/, ['test/session/ended-feed.test.ts']],
-  [
-    /refresh|use-token/,
-    ['endpoints', 'refresh-races', 'lifetimes'].map(it => `test/session/${it}.test.ts`),
-  ],
+  [/refresh|use-token/, ['test/session/refresh-races.test.ts', 'test/session/lifetimes.test.ts']],
   [/(access|refresh)-token/, ['src/session/tokens.test.ts', 'test/http/refusals.test.ts']],
   [/access-token/, ['test/session/verified-tokens.slow.test.ts']],
-  [/own-sessions|authenticate/, ['test/session/endpoints.test.ts']],
   [/own-sessions|settle/, ['test/session/limit.test.ts']],
   [/user-state/, ['test/storage/list-users.test.ts']],
   [/sql\/throttle/, ['test/storage/audit.test.ts', 'test/throttle/list.test.ts']],

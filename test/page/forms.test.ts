@@ -2,21 +2,11 @@
 import assert from 'node:assert/strict'
 import { hash } from 'node:crypto'
 import { describe, test } from 'node:test'
-import { wrapMethods } from '../../src/domain/operations.ts'
-import type { Store } from '../../src/domain/store.ts'
 import { byEmail, changeAt } from '../storage/fixtures.ts'
 import { ENGINES_BY_RUN } from '../support/engines.ts'
 import { countHashes } from '../support/hash-counter.ts'
-import { eventsOf, own } from '../support/own.ts'
-import { until } from '../support/process.ts'
-import {
-  type Answer,
-  createAddresses,
-  createClient,
-  loggedBy,
-  PASSWORD,
-  startTestService,
-} from '../support/service.ts'
+import { eventsOf } from '../support/own.ts'
+import { type Answer, createAddresses, loggedBy, PASSWORD } from '../support/service.ts'
 import { MINUTE_MS, ownSessions } from '../support/session-client.ts'
 import {
   createVisitor,
@@ -179,10 +169,9 @@ for (const engine of ENGINES_BY_RUN) {
       })
       // The counts of earlier refusals may be written at this moment. A refusal of this user would have a line first.
       const own = lines.filter(({ count }) => count === undefined)
-      assert.deepEqual(
-        own.map(({ event, reason }) => [event, reason]),
-        ['user', 'user', 'logout'].map(reason => ['session.ended', reason]),
-      )
+      const told = own.map(({ event, reason }) => [event, reason])
+      const expected = ['user', 'user', 'logout'].map(reason => ['session.ended', reason])
+      assert.deepEqual(told, expected)
       assert.ok(isAccount(await stranger.visitor.get('/login')))
       for (const ended of [visitor, ...others]) assert.ok(!isAccount(await ended.get('/login')))
       assert.ok(!visitor.cookies.has('__Host-session'))
@@ -213,10 +202,8 @@ for (const engine of ENGINES_BY_RUN) {
     })
 
     test('a missing field is refused at the field, without a hash', async () => {
-      const [noEmail, noPassword] = [
-        'Enter an email address such as name@example.com.',
-        'Enter your password.',
-      ]
+      const noEmail = 'Enter an email address such as name@example.com.'
+      const noPassword = 'Enter your password.'
       const short = 'Choose a password with at least 8 characters.'
       const CASES: [string, Record<string, string>, string[]][] = [
         ['/login', {}, [noEmail, noPassword]],
@@ -277,10 +264,8 @@ for (const engine of ENGINES_BY_RUN) {
       await other.logIn(email)
       for (let i = 0; i < 3; i++) await service.login(email, 'wrong', newAddress())
       const form = await visitor.get('/login/password')
-      assert.match(
-        form.text,
-        new RegExp(`value="${email}"[^>]* autocomplete="username"[^>]* readonly`),
-      )
+      const shown = new RegExp(`value="${email}"[^>]* autocomplete="username"[^>]* readonly`)
+      assert.match(form.text, shown)
       assert.doesNotMatch(form.text, /need an account/)
       const wrong = { password: 'not the password', 'new-password': NEW_PASSWORD }
       const refused = await visitor.submit(form, '/login/password', { email, ...wrong })
@@ -338,10 +323,8 @@ for (const engine of ENGINES_BY_RUN) {
       assert.equal(textIn(wrong, 'destination'), 'to continue to app.example.com')
       const leaving = await visitor.submit(wrong, '/login', fields)
       assert.equal(refreshIn(leaving), `${APP}/a?b=c&d`)
-      assert.match(
-        unescaped(leaving.text),
-        /<a id="continue"[^>]* href="https:.*?\/a\?b=c&d" data-go>/,
-      )
+      const link = /<a id="continue"[^>]* href="https:.*?\/a\?b=c&d" data-go>/
+      assert.match(unescaped(leaving.text), link)
       assert.equal(refreshIn(await visitor.get(PLAIN)), `${APP}/a?b=c&d`)
     })
 
@@ -397,10 +380,8 @@ for (const engine of ENGINES_BY_RUN) {
       const own = { 'Sec-Fetch-Site': 'same-origin' }
       assert.equal(refreshIn(await visitor.get(again, own)), `${APP}/a?b=c&d`)
       assert.match((await newVisitor().get(again, foreign)).text, /id="password"/)
-      assert.equal(
-        refreshIn(await visitor.get('/login/password', foreign)),
-        '/login/password?again=1',
-      )
+      const changing = await visitor.get('/login/password', foreign)
+      assert.equal(refreshIn(changing), '/login/password?again=1')
       assert.equal(refreshIn(await visitor.get(`${PLAIN}&prompt=login`, foreign)), undefined)
     })
 
@@ -443,31 +424,3 @@ for (const engine of ENGINES_BY_RUN) {
     })
   })
 }
-
-test('while the service is stopping, a form is refused with a page that has the email', async () => {
-  const [held, released] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
-  const wrap = (store: Store) =>
-    wrapMethods(store, (name, operation) => async (...values) => {
-      if (name === 'attempts.reserve') {
-        held.resolve()
-        await released.promise
-      }
-      return operation(...values)
-    })
-  const service = await own(startTestService('sqlite', {}, null, undefined, wrap))
-  // The service's own client is closed before it stops.
-  const client = await createClient(service.url, service.dataDir)
-  const first = createVisitor(client).logIn('kate@example.com')
-  await held.promise
-  const stopped = service.stop()
-  await until(async () => service.logText().includes('service.stopping'))
-  const refused = await createVisitor(client, '127.0.0.2').logIn('lea@example.com')
-  released.resolve()
-  assert.equal((await first).status, 401)
-  client.close()
-  await stopped
-  assert.equal(refused.status, 503)
-  assert.equal(refused.headers['retry-after'], '5')
-  assert.match(noticeIn(refused) ?? '', /^The service is busy/)
-  assert.match(refused.text, /value="lea@example.com"/)
-})

@@ -38,13 +38,9 @@ describe('the page', async () => {
   const raw = await createRawClient(service)
   // The service waits for its end while the other tests run.
   const unfinished = await raw.open()
-  const head = [
-    'POST /login HTTP/1.1',
-    'Host: localhost',
-    'Content-Length: 20',
-    'Accept-Language: de',
-  ]
-  unfinished.write([...head, 'Sec-Fetch-Site: same-origin', FORM, '', 'email'].join('\r\n'))
+  const first = ['POST /login HTTP/1.1', 'Host: localhost', 'Content-Length: 20', FORM]
+  const rest = ['Accept-Language: de', 'Sec-Fetch-Site: same-origin', '', 'email']
+  unfinished.write([...first, ...rest].join('\r\n'))
   const answered = receive(unfinished)
 
   test('every page has a policy for this origin alone, and is not stored; the log does not tell an accepted return_to', async () => {
@@ -172,13 +168,7 @@ describe('the page', async () => {
   test('page files are sent in the encoding that the browser prefers', async () => {
     const unchanged = (sent: Buffer) => sent
     const others = [
-      'br; q=0 , gzip ; q=0.000',
-      'identity',
-      '',
-      '*',
-      'deflate',
-      'brx, xgzip',
-      'br;q=x',
+      ...['br; q=0 , gzip ; q=0.000', 'identity', '', '*', 'deflate', 'brx, xgzip', 'br;q=x'],
     ]
     for (const path of ['/docs', '/openapi.json', ...assets]) {
       const plain = await get(service, path, { 'Accept-Encoding': 'identity' })

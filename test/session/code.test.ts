@@ -138,10 +138,8 @@ for (const engine of ENGINES_BY_RUN) {
         assert.deepEqual(countStatuses(answers), { 200: 1, 401: PARALLEL - 1 })
       })
       assert.equal((await sessionsOf(login.accessToken)).length, 2)
-      assert.deepEqual(
-        lines.filter(({ err }) => err !== undefined),
-        [],
-      )
+      const faults = lines.filter(({ err }) => err !== undefined)
+      assert.deepEqual(faults, [])
     })
 
     test('a wrong verifier, a code of other form and a used code are 401 and change nothing', async () => {

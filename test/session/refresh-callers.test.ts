@@ -79,10 +79,8 @@ for (const engine of ENGINES_BY_RUN) {
         const successor = await rotated(refreshToken, rotation)
         const { lines, ...answer } = await repeated(refreshToken, repetition)
         assert.deepEqual([answer.successor, answer.by], [successor, expected], answer.text)
-        assert.deepEqual(
-          lines.map(line => [line.event, line.sessionId, line.repeated]),
-          [['session.refreshed', sessionId, true]],
-        )
+        const told = lines.map(line => [line.event, line.sessionId, line.repeated])
+        assert.deepEqual(told, [['session.refreshed', sessionId, true]])
         await rotated(successor, rotation)
       })
     }
@@ -108,13 +106,11 @@ for (const engine of ENGINES_BY_RUN) {
         const successor = await rotated(refreshToken, rotation)
         const { status, text, lines, by } = await repeated(refreshToken, repetition)
         assert.deepEqual([status, text, by], [401, INVALID_TOKEN, 'refused'])
-        assert.deepEqual(
-          lines.map(line => [line.event, line.sessionId, line.otherCaller, line.reason]),
-          [
-            ['session.reuse_detected', sessionId, true, undefined],
-            ['session.ended', sessionId, undefined, 'reuse'],
-          ],
-        )
+        const told = lines.map(it => [it.event, it.sessionId, it.otherCaller, it.reason])
+        assert.deepEqual(told, [
+          ['session.reuse_detected', sessionId, true, undefined],
+          ['session.ended', sessionId, undefined, 'reuse'],
+        ])
         for (const token of [successor, refreshToken]) {
           assert.equal((await refresh(token, rotation)).status, 401)
         }

@@ -72,10 +72,8 @@ for (const engine of ENGINES_BY_RUN) {
       const before = [first.logged().length, second.logged().length]
       await action()
       const logged = [first, second].flatMap((it, index) => it.logged().slice(before[index]))
-      assert.deepEqual(
-        logged.filter(({ err }) => err !== undefined),
-        [],
-      )
+      const faults = logged.filter(({ err }) => err !== undefined)
+      assert.deepEqual(faults, [])
       assert.equal(await countDeadlocks(), deadlocks)
       return logged
     }

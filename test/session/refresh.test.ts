@@ -104,10 +104,8 @@ for (const engine of ENGINES_BY_RUN) {
           { event: 'session.ended', level: 'info', reason: 'reuse', sessionId, userId },
         ])
         const afterwards = await loggedBy(service, () => assertRefused(...tokens))
-        assert.deepEqual(
-          afterwards.map(({ event, reason }) => [event, reason]),
-          tokens.map(() => ['session.refused', 'session-ended']),
-        )
+        const told = afterwards.map(({ event, reason }) => [event, reason])
+        assert.deepEqual(told, Array(tokens.length).fill(['session.refused', 'session-ended']))
         assert.equal((await service.get('/session', bearer(accessToken))).status, 401)
         await rotated(other.refreshToken)
       })

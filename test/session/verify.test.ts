@@ -57,10 +57,8 @@ for (const engine of ENGINES_BY_RUN) {
     const login = await newLogin()
     async function assertLogged(reason: string, call: () => Promise<void>): Promise<void> {
       const lines = await loggedBy(service, call)
-      assert.deepEqual(
-        lines.map(({ event, reason }) => [event, reason]),
-        [['request.refused', reason]],
-      )
+      const told = lines.map(({ event, reason }) => [event, reason])
+      assert.deepEqual(told, [['request.refused', reason]])
     }
 
     test('tells the user of a session cookie or an access token', async () => {

@@ -2,24 +2,16 @@
 import type { TestDatabase } from './engines.ts'
 
 const DAY_MS = 24 * 3_600_000
+const weekAfter = (login: Date) => new Date(login.getTime() + 7 * DAY_MS)
 
-export type Filling = {
-  tokensEach?: number
-  /** When the sessions end if they are not used; a week after the login by default. */
-  idleEnd?: Date
-  endedAt?: Date | null
-}
-
-/** Opens sessions of a user, with refresh tokens that no client has. */
+/** Opens sessions of a user, with refresh tokens that no client has. They end at `idleEnd` if they are not used. */
 export async function fillSessions(
   { config, rows }: TestDatabase,
   userId: string,
   sessions: number,
   now: Date,
-  filling: Filling = {},
+  { tokensEach = 1, idleEnd = weekAfter(now), endedAt = null as Date | null } = {},
 ): Promise<void> {
-  const { tokensEach = 1, endedAt = null } = filling
-  const idleEnd = filling.idleEnd ?? new Date(now.getTime() + 7 * DAY_MS)
   const end = new Date(now.getTime() + 30 * DAY_MS)
   const isSqlite = config.engine === 'sqlite'
   const time = (moment: Date | null) => {

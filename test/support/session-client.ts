@@ -34,16 +34,7 @@ export const NO_CREDENTIAL =
 export const CSRF_FAILED =
   '{"success":false,"error":{"code":"CSRF_FAILED","message":"The request could not be verified as your own: its origin or its X-CSRF-Token is missing or not accepted"}}'
 
-export type Login = {
-  answer: Answer
-  userId: string
-  sessionId: string
-  accessToken: string
-  refreshToken: string
-  cookie: string
-  device: string
-  csrf: string
-}
+export type Login = ReturnType<typeof loginIn>
 
 export type SessionService = Awaited<ReturnType<typeof startSessionService>>
 
@@ -109,13 +100,13 @@ export async function startSessionService(
 }
 
 /** What an answer with tokens has. Without cookies, they are empty. */
-export function loginIn(answer: Answer): Login {
+export function loginIn(answer: Answer) {
   assert.equal(answer.status, 200, answer.text)
   const { user, accessToken, refreshToken } = answer.json.data
   return {
     answer,
     userId: user.id,
-    sessionId: claimOf(accessToken, 'sid'),
+    sessionId: String(decodeJwt(accessToken).sid),
     accessToken,
     refreshToken,
     cookie: cookieIn(answer, SESSION_COOKIE),
@@ -148,11 +139,6 @@ export function ownChange({ cookie: value, csrf }: Pick<Login, 'cookie' | 'csrf'
 export function cookieIn({ headers }: Answer, name: string): string {
   const line = headers['set-cookie']?.find(candidate => candidate.startsWith(`${name}=`))
   return line?.slice(name.length + 1).split(';')[0] ?? ''
-}
-
-function claimOf(token: string, name: string): string {
-  const claims = JSON.parse(Buffer.from(token.split('.')[1] ?? '', 'base64url').toString())
-  return String(claims[name])
 }
 
 /** Every token and code, and the last part of a token alone: without its signature it is useless. */

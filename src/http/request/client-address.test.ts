@@ -94,40 +94,33 @@ describe('the client', () => {
 
   const address = fc.oneof(fc.ipV4(), fc.ipV6())
   const hops = fc.array(fc.oneof(address, fc.constant('10.0.0.1')))
-  const header = fc.oneof(
-    fc.string(),
-    hops.map(it => it.join(', ')),
-  )
+  const joined = hops.map(it => it.join(', '))
+  const forAny = (check: (address: string, header: string) => void) =>
+    fc.assert(fc.property(address, fc.oneof(fc.string(), joined), check))
 
   test('is never changed by the header of an untrusted peer', () => {
-    fc.assert(
-      fc.property(address, header, (peer, forwardedFor) => {
-        fc.pre(!PROXIES.isTrusted(peer))
-        const client = clientAddress(peer, forwardedFor, PROXIES)
-        assert.notEqual(client, null)
-        assert.equal(client, clientAddress(peer, undefined, PROXIES))
-      }),
-    )
+    forAny((peer, forwardedFor) => {
+      fc.pre(!PROXIES.isTrusted(peer))
+      const client = clientAddress(peer, forwardedFor, PROXIES)
+      assert.notEqual(client, null)
+      assert.equal(client, clientAddress(peer, undefined, PROXIES))
+    })
   })
 
   test('is never changed by the entries to the left of it', () => {
-    fc.assert(
-      fc.property(address, header, (client, forged) => {
-        fc.pre(!PROXIES.isTrusted(client))
-        const found = clientAddress('10.0.0.1', `${forged}, ${client}, 10.0.0.2`, PROXIES)
-        assert.equal(found, clientAddress(client, undefined, PROXIES))
-      }),
-    )
+    forAny((client, forged) => {
+      fc.pre(!PROXIES.isTrusted(client))
+      const found = clientAddress('10.0.0.1', `${forged}, ${client}, 10.0.0.2`, PROXIES)
+      assert.equal(found, clientAddress(client, undefined, PROXIES))
+    })
   })
 
   test('is a canonical address, or unknown', () => {
-    fc.assert(
-      fc.property(address, header, (peer, forwardedFor) => {
-        const client = clientAddress(peer, forwardedFor, PROXIES)
-        if (client === null) return
-        assert.ok(client.length <= 45)
-        assert.equal(clientAddress(client, client, PROXIES), client)
-      }),
-    )
+    forAny((peer, forwardedFor) => {
+      const client = clientAddress(peer, forwardedFor, PROXIES)
+      if (client === null) return
+      assert.ok(client.length <= 45)
+      assert.equal(clientAddress(client, client, PROXIES), client)
+    })
   })
 })

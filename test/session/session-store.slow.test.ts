@@ -1,5 +1,5 @@
-// Random histories of refreshes, replays, ends and waits, compared with a model. The model has no keys
-// and no purge, so neither may change an outcome.
+// Sessions in a store: random histories of refreshes, replays, ends and waits, compared with a model, and very many
+// sessions of one user. The model has no keys and no purge, so neither may change an outcome.
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { describe, test } from 'node:test'
@@ -21,14 +21,119 @@ import { readRefreshToken } from '../../src/session/refresh-token.ts'
 import { digestOf } from '../../src/system/identifiers.ts'
 import { byEmail, changeAt, insertTestUser, makeScopes } from '../storage/fixtures.ts'
 import { ENGINES, openTestStore } from '../support/engines.ts'
+import { fillSessions } from '../support/many-sessions.ts'
 import { casesOf } from '../support/proof.ts'
-import { DAY, GRACE, Model, type ModelCaller, SECOND } from './refresh-model.ts'
+import { DAY_MS, SECOND_MS } from '../support/session-client.ts'
 
 const HISTORIES = { sqlite: 2_000, postgres: 150 }
 const START = Date.parse('2030-01-01T00:00:00Z')
 const TOKENS = { issuer: 'https://login.example.com', audience: 'api', accessSeconds: 3600 }
 const FIRST_KEYS = { keys: await createGeneration(new Date(START), 0) }
 const FIRST_KEYRING = createKeys(await importKeys(FIRST_KEYS))
+
+/** How long a replaced token gets the same successor. */
+const GRACE = 60 * SECOND_MS
+
+/** Request ids and clients are numbers. */
+type ModelCaller = { id: number | null; client: number }
+
+type ModelToken = {
+  /** Sessions and tokens are numbered in the order of their creation. */
+  session: number
+  expiresAt: number
+  /** Null while the token is unused. */
+  rotatedAt: number | null
+  successor: number | null
+  /** The caller that got the token; null for the token of a login. */
+  issuedTo: ModelCaller | null
+}
+type ModelSession = { expiresAt: number; isEnded: boolean }
+
+type Expected = { kind: 'invalid' | 'reused' } | { kind: 'refreshed'; successor: number }
+
+/** Refreshing without keys, digests, rows or transactions. Times are milliseconds. */
+class Model {
+  now: number
+  isActive = true
+  readonly sessions: ModelSession[] = []
+  readonly tokens: ModelToken[] = []
+
+  constructor(now: number) {
+    this.now = now
+  }
+
+  login(): boolean {
+    if (!this.isActive) return false
+    this.sessions.push({ expiresAt: this.now + 30 * DAY_MS, isEnded: false })
+    this.#issue(this.sessions.length - 1, null)
+    return true
+  }
+
+  refresh(index: number, caller: ModelCaller): Expected {
+    const token = this.token(index)
+    if (!this.isValid(index)) return { kind: 'invalid' }
+    if (token.rotatedAt === null || token.successor === null) {
+      token.rotatedAt = this.now
+      token.successor = this.#issue(token.session, caller)
+      return { kind: 'refreshed', successor: token.successor }
+    }
+    const isInGrace = this.now <= token.rotatedAt + GRACE
+    const { rotatedAt, issuedTo } = this.token(token.successor)
+    const isIdNew = caller.id !== null && caller.id !== token.issuedTo?.id
+    const isSame = caller.client === issuedTo?.client || (isIdNew && caller.id === issuedTo?.id)
+    if (isInGrace && rotatedAt === null && isSame) {
+      return { kind: 'refreshed', successor: token.successor }
+    }
+    this.end(token.session)
+    return { kind: 'reused' }
+  }
+
+  /** Whether a token, used or not, has not expired and its session is live. */
+  isValid(index: number): boolean {
+    const { session, expiresAt } = this.token(index)
+    return this.now < expiresAt && this.isLive(session)
+  }
+
+  isLive(session: number): boolean {
+    const { isEnded, expiresAt } = this.#session(session)
+    const isIdle = this.token(this.newestOf(session)).expiresAt <= this.now
+    return !isEnded && !isIdle && this.now < expiresAt
+  }
+
+  /** Returns false if the session was not live. */
+  end(session: number): boolean {
+    const wasLive = this.isLive(session)
+    this.#session(session).isEnded = true
+    return wasLive
+  }
+
+  newestOf(session: number): number {
+    return this.tokens.findLastIndex(token => token.session === session % this.sessions.length)
+  }
+
+  token(index: number): ModelToken {
+    return itemAt(this.tokens, index)
+  }
+
+  #session(index: number): ModelSession {
+    return itemAt(this.sessions, index)
+  }
+
+  #issue(session: number, issuedTo: ModelCaller | null): number {
+    // The times of a token are whole seconds.
+    const issuedAt = this.now - (this.now % SECOND_MS)
+    const { expiresAt: sessionEnd } = this.#session(session)
+    const expiresAt = Math.min(issuedAt + 7 * DAY_MS, sessionEnd - (sessionEnd % SECOND_MS))
+    const token = { session, expiresAt, rotatedAt: null, successor: null, issuedTo }
+    return this.tokens.push(token) - 1
+  }
+}
+
+function itemAt<T>(list: T[], index: number): T {
+  const item = list[index]
+  if (item === undefined) throw new Error(`there is no number ${index}`)
+  return item
+}
 
 /** The real side of a history: its own user, and its tokens and sessions in the order of the model. */
 type Real = {
@@ -82,12 +187,7 @@ async function loginBoth(model: Model, real: Real): Promise<void> {
 
 const REQUEST_IDS = [randomUUID(), randomUUID()]
 
-async function refreshBoth(
-  model: Model,
-  real: Real,
-  index: number,
-  caller: ModelCaller,
-): Promise<void> {
+async function refreshBoth(model: Model, real: Real, index: number, caller: ModelCaller) {
   const outcome = await refresh(depsOf(model, real), real.tokens[index] ?? '', {
     requestId: (caller.id !== null && REQUEST_IDS[caller.id]) || null,
     group: `192.0.2.${caller.client}`,
@@ -106,7 +206,7 @@ async function refreshBoth(
   }
   assert.equal(refreshToken, real.tokens[expected.successor])
   assert.equal(live.session.id, real.sessionIds[model.token(index).session])
-  assert.equal(decodeJwt(refreshToken).exp, model.token(expected.successor).expiresAt / SECOND)
+  assert.equal(decodeJwt(refreshToken).exp, model.token(expected.successor).expiresAt / SECOND_MS)
 }
 
 async function logoutBoth(model: Model, real: Real, index: number): Promise<void> {
@@ -185,20 +285,23 @@ const changeKeys = command('changeKeys', [anyIndex, anyCaller], async (model, re
   const token = model.newestOf(n)
   await rotateReal(model, real)
   for (const seconds of [55, 8]) {
-    model.now += seconds * SECOND
+    model.now += seconds * SECOND_MS
     await refreshBoth(model, real, token, caller)
   }
 })
 const anyWait = fc.oneof(
-  { weight: 2, arbitrary: fc.constantFrom(1, 500, SECOND, GRACE - 1, GRACE, GRACE + 1) },
-  { weight: 2, arbitrary: fc.nat(12 * SECOND) },
-  { weight: 1, arbitrary: fc.constantFrom(61 * SECOND, DAY, 6 * DAY, 7 * DAY, 8 * DAY) },
+  { weight: 2, arbitrary: fc.constantFrom(1, 500, SECOND_MS, GRACE - 1, GRACE, GRACE + 1) },
+  { weight: 2, arbitrary: fc.nat(12 * SECOND_MS) },
+  {
+    weight: 1,
+    arbitrary: fc.constantFrom(61 * SECOND_MS, DAY_MS, 6 * DAY_MS, 7 * DAY_MS, 8 * DAY_MS),
+  },
 )
 const wait = command('wait', [anyWait], async (model, _, ms) => {
   model.now += ms
 })
 const ENDS = ['the end of the grace period', 'the expiry', 'the end of the session'] as const
-const anyOffset = fc.constantFrom(-SECOND, -1, 0, 1, SECOND)
+const anyOffset = fc.constantFrom(-SECOND_MS, -1, 0, 1, SECOND_MS)
 const momentOf = (model: Readonly<Model>, end: (typeof ENDS)[number], n: number): number => {
   const { rotatedAt, expiresAt, session } = model.token(n % model.tokens.length)
   if (end === 'the expiry') return expiresAt
@@ -224,7 +327,7 @@ const repeat = command(
     const token = n % model.tokens.length
     for (let time = 0; time < 3; time++) {
       await refreshBoth(model, real, token, caller)
-      model.now += seconds * SECOND
+      model.now += seconds * SECOND_MS
     }
   },
 )
@@ -234,7 +337,7 @@ const keepAlive = command(
   [anyIndex, fc.integer({ min: 2, max: 4 }), anyCaller],
   async (model, real, n, times, caller) => {
     for (let time = 0; time < times; time++) {
-      model.now += 6.9 * DAY
+      model.now += 6.9 * DAY_MS
       await refreshBoth(model, real, model.newestOf(n), caller)
     }
   },
@@ -251,14 +354,14 @@ const step = fc.oneof(
   { weight: 2, arbitrary: fc.oneof(repeat, keepAlive) },
 )
 const histories = fc.tuple(
-  fc.nat(SECOND - 1),
+  fc.nat(SECOND_MS - 1),
   fc.commands([step], { maxCommands: 14, size: 'max' }),
 )
 
 for (const engine of ENGINES) {
   const numRuns = casesOf(HISTORIES[engine])
-  describe(`refreshes on ${engine}`, async () => {
-    const { store } = await openTestStore(engine)
+  describe(`sessions in a store on ${engine}`, async () => {
+    const { store, database } = await openTestStore(engine)
 
     test(`${numRuns} histories have the outcomes of the model`, async () => {
       const goesAsInTheModel = fc.asyncProperty(histories, async ([startMs, commands]) => {
@@ -267,6 +370,16 @@ for (const engine of ENGINES) {
         await fc.asyncModelRun(() => ({ model, real }), commands)
       })
       await fc.assert(goesAsInTheModel, { numRuns })
+    })
+
+    test('a user with more sessions than a statement may have parameters can be deactivated and deleted', async () => {
+      const [email, start] = ['many@example.com', new Date(START)]
+      const id = await insertTestUser(store, email, start)
+      await fillSessions(database, id, 1_000, start)
+      await fillSessions(database, id, 33_000, start, { endedAt: start })
+      assert.equal(await byEmail(store).deactivate(email, changeAt(start)), true)
+      assert.deepEqual(await store.sessions.listLive(id, { afterId: null, limit: 9 }, start), [])
+      assert.equal(await byEmail(store).delete(email, changeAt()), 0)
     })
   })
 }

@@ -1,20 +1,25 @@
-// Kills a process during rotations while another process uses the same database.
+// Refreshes whose answer is lost: a process is killed while another one uses the same database, or the database stalls
+// at the commit, as when its synchronous standby dies: the rotation is done, and the caller gets a 500.
 import assert from 'node:assert/strict'
-import { describe, test } from 'node:test'
+import { randomUUID } from 'node:crypto'
+import { after, describe, test } from 'node:test'
 import { setTimeout } from 'node:timers/promises'
 import fc from 'fast-check'
 import { decodeJwt } from 'jose'
-import { ENGINES } from '../support/engines.ts'
+import { ENGINES, nameStandby } from '../support/engines.ts'
 import { inParallel, own } from '../support/own.ts'
-import { createDeployment, type ServiceProcess, timed } from '../support/process.ts'
+import { NO_FSYNC, startPostgres } from '../support/postgres-server.ts'
+import { createDeployment, type ServiceProcess, timed, until } from '../support/process.ts'
 import { IS_FULL } from '../support/proof.ts'
-import { type Answer, countStatuses } from '../support/service.ts'
-import { AUTH } from '../support/session-client.ts'
+import { type Answer, countStatuses, PASSWORD, startTestService } from '../support/service.ts'
+import { AUTH, SECOND_MS } from '../support/session-client.ts'
 
 const SEED = Number(process.env.CRASH_SEED ?? Date.now() % 2 ** 31)
 const KILLS_EACH = IS_FULL ? 12 : 2
 /** One half of them is refreshed before the other, so that a kill comes after an answer. */
 const SESSIONS = 6
+/** Refreshes that wait for a standby. */
+const STALLED = 8
 
 // Both engines at once: most of the time goes into starting processes.
 describe(`refresh and SIGKILL with CRASH_SEED=${SEED}`, { concurrency: true }, () => {
@@ -93,3 +98,51 @@ async function openSessions(service: ServiceProcess) {
 const refresh = (service: ServiceProcess, refreshToken: string) =>
   service.call({ path: `${AUTH}/refresh`, body: { refreshToken } })
 const tokenOf = ({ json }: Answer) => json.data.refreshToken
+
+describe('while commits of PostgreSQL wait for a standby', async () => {
+  const server = await startPostgres(NO_FSYNC)
+  const service = await own(startTestService('postgres', {}, null, server.url))
+  after(server.stop)
+
+  const login = async () => tokenOf(await service.login(await service.newUser(), PASSWORD))
+  const refresh = (refreshToken: string, requestId: string, from: string) =>
+    service.call({
+      path: `${AUTH}/refresh`,
+      headers: { 'X-Request-ID': requestId },
+      body: { refreshToken },
+      from,
+    })
+
+  test('a rotation without an answer is repeated 30 seconds later, from another address: no session ends', async () => {
+    const tokens = await inParallel(STALLED, login)
+    const ids = tokens.map(() => randomUUID())
+    const refreshAll = (from: string) =>
+      inParallel(STALLED, index => refresh(tokens[index] ?? '', ids[index] ?? '', from))
+    const lost = tokens.map(token => `'${decodeJwt(token).jti}'`).join()
+    const successors = async () => {
+      const rows = await service.database.rows(
+        `select successor_id from refresh_tokens where successor_id is not null and id in (${lost})`,
+      )
+      return rows.map(({ successor_id }) => String(successor_id)).toSorted()
+    }
+    let probe = await login()
+    await nameStandby(server, 'missing')
+    await until(async () => {
+      const { status, json } = await refresh(probe, randomUUID(), '127.0.0.1')
+      probe = json.data?.refreshToken
+      return status === 500
+    })
+    assert.deepEqual(countStatuses(await refreshAll('127.0.0.1')), { 500: STALLED })
+
+    service.advance(30 * SECOND_MS)
+    await nameStandby(server, '')
+    await until(async () => (await successors()).length === STALLED)
+    const expected = await successors()
+    const repeated = await refreshAll('127.0.0.2')
+    assert.deepEqual(countStatuses(repeated), { 200: STALLED })
+    const got = repeated.map(tokenOf)
+    assert.deepEqual(got.map(token => decodeJwt(token).jti).toSorted(), expected)
+    const again = got.map(token => refresh(token, randomUUID(), '127.0.0.2'))
+    assert.deepEqual(countStatuses(await Promise.all(again)), { 200: STALLED })
+  })
+})

@@ -8,14 +8,6 @@ const COST = 10
 /** How long a hash takes alone, beside another and beside two, if it is not slower. */
 const HASH_MS = [100, 120, 150]
 
-type RigOptions = {
-  threads?: number
-  lanes?: number
-  slowness?: number
-  hashMs?: number[]
-  loginTimeMs?: number
-  canCancel?: boolean
-}
 type Arrival = {
   network?: string
   client?: string
@@ -25,9 +17,14 @@ type Arrival = {
   cost?: number
 }
 
-function createRig(options: RigOptions = {}) {
-  const { threads = 1, lanes = 3, slowness = 1, loginTimeMs = 1_000, canCancel = true } = options
-  const { hashMs = HASH_MS.slice(0, lanes) } = options
+function createRig({
+  threads = 1,
+  lanes = 3,
+  slowness = 1,
+  hashMs = HASH_MS.slice(0, lanes),
+  loginTimeMs = 1_000,
+  canCancel = true,
+} = {}) {
   const roundMs = hashMs.map(ms => (slowness * ms) / 2 ** COST)
   const simulated = simulateHasher({ threads, roundMs, canCancel })
   const { hasher, nowMs, running } = simulated

@@ -200,19 +200,13 @@ function welch(a: number[], b: number[]): number {
   return (mean(a) - mean(b)) / Math.sqrt(variance(a) / a.length + variance(b) / b.length)
 }
 
-function mean(list: number[]): number {
-  return list.reduce((sum, value) => sum + value, 0) / list.length
-}
+const mean = (list: number[]) => list.reduce((sum, value) => sum + value, 0) / list.length
 
 function variance(list: number[]): number {
   const center = mean(list)
   return list.reduce((sum, value) => sum + (value - center) ** 2, 0) / (list.length - 1)
 }
 
-function median(list: number[]): number {
-  return list.toSorted((x, y) => x - y)[Math.floor(list.length / 2)] ?? 0
-}
+const median = (list: number[]) => list.toSorted((x, y) => x - y)[Math.floor(list.length / 2)] ?? 0
 
-function rounded(value: number): number {
-  return Math.round(value * 1000) / 1000
-}
+const rounded = (value: number) => Math.round(value * 1000) / 1000

@@ -80,12 +80,6 @@ async function endGracefully(service: ServiceProcess): Promise<void> {
   assert.ok(!events.includes('service.cut_off'))
 }
 
-function openConnection({ url }: ServiceProcess, index: number): Socket {
-  const { hostname, port } = new URL(url)
-  const localAddress = `127.0.7.${(index % 8) + 1}`
-  return connect({ host: hostname, port: Number(port), localAddress }).on('error', () => {})
-}
-
 for (const engine of ENGINES) {
   describe(`on ${engine}`, () => {
     test(`${CONNECTIONS} connections and ${MAX_DESCRIPTORS} descriptors`, async t => {
@@ -93,10 +87,16 @@ for (const engine of ENGINES) {
       await deployment.addUser(USER_EMAIL)
       const limited = ['sh', '-c', `ulimit -n ${MAX_DESCRIPTORS}; exec "$@"`, 'sh', ...SERVE]
       const service = await deployment.start({}, { command: limited })
-      const sockets = []
+      const { hostname, port } = new URL(service.url)
+      const sockets: Socket[] = []
       let unanswered = 0
       while (sockets.length < CONNECTIONS) {
-        for (let i = 0; i < AT_ONCE; i++) sockets.push(openConnection(service, sockets.length))
+        for (let i = 0; i < AT_ONCE; i++) {
+          const localAddress = `127.0.7.${(sockets.length % 8) + 1}`
+          sockets.push(
+            connect({ host: hostname, port: Number(port), localAddress }).on('error', () => {}),
+          )
+        }
         if ((await logIn(service))?.status !== 200) unanswered++
       }
       // Its first reader needs descriptors, because a library is loaded.

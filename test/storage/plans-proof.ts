@@ -24,15 +24,8 @@ const LISTS: [statement: RegExp, index: string][] = [
 ]
 
 const LARGE_TABLES = [
-  'users',
-  'sessions',
-  'ended_sessions',
-  'refresh_tokens',
-  'login_codes',
-  'devices',
-  'login_throttle',
-  'admin_tokens',
-  'audit_events',
+  ...['users', 'sessions', 'ended_sessions', 'refresh_tokens', 'login_codes', 'devices'],
+  ...['login_throttle', 'admin_tokens', 'audit_events'],
 ]
 
 const STATEMENT = /^\s*(select|insert|update|delete|with)\b/i

@@ -65,10 +65,7 @@ test('a change is one log line, with its actor and without a secret', async () =
   const { time, actor, userId, ...line }: Record<string, string> = JSON.parse(stderr)
   assert.ok(time && actor && userId)
   assert.deepEqual(line, {
-    level: 'info',
-    event: 'admin.user_added',
-    email: 'ann@example.org',
-    role: 'user',
+    ...{ level: 'info', event: 'admin.user_added', email: 'ann@example.org', role: 'user' },
     msg: 'Added ann@example.org with the role "user".',
   })
 })

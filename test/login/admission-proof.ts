@@ -86,10 +86,7 @@ async function play(machine: Machine, arrivals: Arrival[]): Promise<void> {
     live = live.filter(it => it !== attempt)
   }
 
-  function arrive(
-    attempt: ModelAttempt,
-    { client, account, isKnownDevice }: Arrival,
-  ): HashSlot | null {
+  function arrive(attempt: ModelAttempt, { client, account, isKnownDevice }: Arrival) {
     const { network } = attempt
     attempt.hasPriority =
       isKnownDevice &&

@@ -41,10 +41,7 @@ export const NEVER_CANCELLED = fc.constant(null)
 export const OFTEN_CANCELLED = fc.oneof(NEVER_CANCELLED, fc.nat({ max: 20 }))
 
 /** The same cases in every run, so that a new failure has its cause in a change. */
-export async function makeHashCases(
-  count: number,
-  cancelAfterTurns: fc.Arbitrary<number | null>,
-): Promise<HashCase[]> {
+export async function makeHashCases(count: number, cancelAfterTurns: fc.Arbitrary<number | null>) {
   const sample = fc.sample(inputs(cancelAfterTurns), { numRuns: count, seed: 1 })
   const toCase = async (input: HashInput): Promise<HashCase> => {
     // npm bcrypt does not know "$2y$", which names the same algorithm as "$2b$".

@@ -76,11 +76,8 @@ async function measureHealthy(service: ServiceProcess): Promise<Limits> {
   }
 }
 
-async function proveRefusals(
-  service: ServiceProcess,
-  reason: RegExp,
-  { answeredWithinMs, aliveWithinMs }: Limits,
-): Promise<void> {
+async function proveRefusals(service: ServiceProcess, reason: RegExp, limits: Limits) {
+  const { answeredWithinMs, aliveWithinMs } = limits
   const linesBefore = service.lines().length
   // The result of a check before the fault is used for a second.
   const readiness = timedByTicks(until(async () => (await service.health('/readyz')) === 503))

@@ -290,12 +290,7 @@ function endsOf(model: ThrottleModel, { day }: Budgets, keys: Iterable<string>, 
   return Array.from(ends, ([moment, spanMs]) => (moment ? [{ moment, spanMs }] : [])).flat()
 }
 
-function scopesOf(
-  budgets: Budgets,
-  email: string,
-  client: number,
-  isDevice: boolean,
-): ThrottleScope[] {
+function scopesOf(budgets: Budgets, email: string, client: number, isDevice: boolean) {
   const network = NETWORKS[client] ?? null
   const toScope = (name: ScopeName, counted: string, isOfEmail: boolean): ThrottleScope => ({
     name,

@@ -76,10 +76,8 @@ test('a woken attempt waits again as the first of its scope, and wakes the next 
 })
 
 test('an attempt waits for as long as a login may take, at least 2 seconds', async () => {
-  for (const [loginTimeMs, limitMs] of [
-    [500, 2_000],
-    [60_000, 60_000],
-  ] as const) {
+  for (const loginTimeMs of [500, 60_000]) {
+    const limitMs = loginTimeMs === 500 ? 2_000 : 60_000
     const beforeMs = performance.now()
     const { deadlines, run } = createRig([busyIn('a'), ADMITTED], {}, loginTimeMs)
     await run()

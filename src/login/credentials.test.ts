@@ -51,36 +51,19 @@ describe('a password', () => {
 })
 
 describe('what an administrator may give a user', () => {
-  const EMAILS: [email: string, problem: RegExp | null][] = [
-    ['a@example.com', null],
-    ['ä@exämple.com', null],
-    ['a@b', null],
-    [`${'a'.repeat(242)}@example.com`, null],
-    ['first.last+tag@mail.example.com', null],
-    ['Ä@example.com', null],
-    ['漢字@例え.jp', null],
-    ['иван@пример.рф', null],
-    ['คำ@example.com', null],
-    ['नमस्ते@example.com', null],
-    ['a\u05b0\u05d0@example.com', null],
-    [`${EMOJI}@example.com`, null],
-    ['a@[192.0.2.1]', null],
-    ['', /name@domain/],
-    ['not an email', /name@domain/],
-    ['@example.com', /name@domain/],
-    ['a@', /name@domain/],
-    ['a@b@c', /name@domain/],
-    ["' or 1=1 --", /name@domain/],
-    ['a'.repeat(254), /name@domain/],
-    [`${'a'.repeat(243)}@example.com`, /254/],
-    [EMOJI.repeat(128), /254/],
-    ['a\u0000@example.com', /cannot be stored/],
-    ['a\r\n@example.com', /cannot be stored/],
-    ['\u001b[2J@example.com', /cannot be stored/],
-    ['\u007f@example.com', /cannot be stored/],
-    ['\u0085@example.com', /cannot be stored/],
-    ['\ud800@example.com', /cannot be stored/],
-    ['\udfff@example.com', /cannot be stored/],
+  const judged = (problem: RegExp | null, ...emails: string[]) =>
+    emails.map(email => [email, problem] as const)
+  const EMAILS = [
+    ...judged(null, 'a@example.com', 'ä@exämple.com', 'a@b', `${'a'.repeat(242)}@example.com`),
+    ...judged(null, 'first.last+tag@mail.example.com', 'Ä@example.com', '漢字@例え.jp'),
+    ...judged(null, 'иван@пример.рф', 'คำ@example.com', 'नमस्ते@example.com'),
+    ...judged(null, 'a\u05b0\u05d0@example.com', `${EMOJI}@example.com`, 'a@[192.0.2.1]'),
+    ...judged(/name@domain/, '', 'not an email', '@example.com', 'a@', 'a@b@c', "' or 1=1 --"),
+    ...judged(/name@domain/, 'a'.repeat(254)),
+    ...judged(/254/, `${'a'.repeat(243)}@example.com`, EMOJI.repeat(128)),
+    ...judged(/cannot be stored/, 'a\u0000@example.com', 'a\r\n@example.com'),
+    ...judged(/cannot be stored/, '\u001b[2J@example.com', '\u007f@example.com'),
+    ...judged(/cannot be stored/, '\u0085@example.com', '\ud800@example.com', '\udfff@example.com'),
   ]
   for (const [email, problem] of EMAILS) {
     test(`email ${toAscii(email.slice(0, 40))}: ${problem ?? 'nothing wrong'}`, () => {
@@ -103,23 +86,18 @@ describe('what an administrator may give a user', () => {
   })
 
   /** They look like others. Users may have them already. */
-  const DECEPTIVE_EMAILS: [email: string, problem: RegExp][] = [
-    ['a\u0308nn@example.com', /composed/],
-    ['\u212aate@example.com', /composed/],
-    ['ann@\u0301example.com', /combining/],
-    ['ann@example.com.', /dot/],
-    ['ann@.example.com', /dot/],
-    ['ann@example..com', /dot/],
-    ['.ann@example.com', /dot/],
-    ['ann.@example.com', /dot/],
-    ['a..nn@example.com', /dot/],
+  const DECEPTIVE_EMAILS = [
+    ...judged(/composed/, 'a\u0308nn@example.com', '\u212aate@example.com'),
+    ...judged(/combining/, 'ann@\u0301example.com'),
+    ...judged(/dot/, 'ann@example.com.', 'ann@.example.com', 'ann@example..com'),
+    ...judged(/dot/, '.ann@example.com', 'ann.@example.com', 'a..nn@example.com'),
     ...[
       ...[0xad, 0x34f, 0x378, 0x600, 0x61c, 0x200b, 0x200c, 0x200d, 0x202e, 0x2060, 0x2066, 0x2800],
       ...[0x3002, 0x3164, 0xe000, 0xfe0f, 0xff0e, 0xff41, 0xfffd, 0xe0061, 0x10ffff],
-    ].flatMap((codePoint): [string, RegExp][] => {
+    ].flatMap(codePoint => {
       const problem = new RegExp(`U\\+${codePoint.toString(16).padStart(4, '0')}`, 'i')
       const character = String.fromCodePoint(codePoint)
-      return [`ann${character}@example.com`, `ann@${character}example.com`].map(it => [it, problem])
+      return judged(problem, `ann${character}@example.com`, `ann@${character}example.com`)
     }),
   ]
   for (const [email, problem] of DECEPTIVE_EMAILS) {
@@ -138,19 +116,16 @@ describe('what an administrator may give a user', () => {
     )
   })
 
-  const STORED: [email: string, isReached: boolean][] = [
-    ['a@example.com', true],
-    ['Ä@example.com', true],
-    ['a\u200b@example.com', true],
-    ['A@example.com', false],
-    [' a@example.com', false],
-    ['a@example.com\u00a0', false],
-    ['a\u0007@example.com', false],
-    ['a\ufffd@example.com', false],
+  const STORED: [isReached: boolean, emails: string[]][] = [
+    [true, ['a@example.com', 'Ä@example.com', 'a\u200b@example.com']],
+    [false, ['A@example.com', ' a@example.com', 'a@example.com\u00a0']],
+    [false, ['a\u0007@example.com', 'a\ufffd@example.com']],
   ]
-  for (const [email, isReached] of STORED) {
-    test(`stored ${toAscii(email.slice(0, 30))} is ${isReached ? '' : 'not '}found by a login`, () =>
-      assert.equal(isReachable(email), isReached))
+  for (const [isReached, emails] of STORED) {
+    for (const email of emails) {
+      test(`stored ${toAscii(email.slice(0, 30))} is ${isReached ? '' : 'not '}found by a login`, () =>
+        assert.equal(isReachable(email), isReached))
+    }
   }
 })
 

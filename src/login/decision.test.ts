@@ -8,18 +8,9 @@ const PAST = new Date(NOW.getTime() - 1)
 const FUTURE = new Date(NOW.getTime() + 1)
 
 const USER: User = {
-  id: '0b6f5c3e-0000-4000-8000-000000000001',
-  email: 'kate@example.com',
-  passwordHash: 'x',
-  name: 'Kate',
-  role: 'user',
-  isActive: true,
-  failedLoginAttempts: 0,
-  lockedUntil: null,
-  lockedBy: null,
-  temporaryUntil: null,
-  createdAt: PAST,
-  updatedAt: PAST,
+  ...{ id: '0b6f5c3e-0000-4000-8000-000000000001', email: 'kate@example.com', passwordHash: 'x' },
+  ...{ name: 'Kate', role: 'user', isActive: true, failedLoginAttempts: 0, lockedUntil: null },
+  ...{ lockedBy: null, temporaryUntil: null, createdAt: PAST, updatedAt: PAST },
 }
 
 const ADMIN = 'administrator'

@@ -57,17 +57,14 @@ describe('refusals', () => {
   })
 
   test('are no longer delayed ten seconds after the last other client', async () => {
-    for (const [afterMs, expected] of [
-      [9_999, 50],
-      [10_000, 100],
-    ] as const) {
+    for (const afterMs of [9_999, 10_000]) {
       const { pace, refuse, pass } = createRig()
       pace.arrive('stranger')
       refuse('attacker', 100)
       await pass(afterMs)
       const answered = refuse('attacker', 100)
       await pass(0)
-      assert.equal(answered(), expected)
+      assert.equal(answered(), afterMs === 10_000 ? 100 : 50)
     }
   })
 

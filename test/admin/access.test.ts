@@ -158,13 +158,9 @@ describe('access to the admin API', async () => {
       const { status, json } = await add(given)
       assert.deepEqual([status, json.data.role], [201, 'user'])
       for (const refused of [
-        { role: 'admin' },
-        { role: 'user' },
+        ...[{ role: 'admin' }, { role: 'user' }, { Role: 'admin' }, { allowWeak: true }],
+        ...[{ temporary: false }, { valid: '1h' }],
         { passwordHash: await bcrypt.hash(PASSWORD, 4) },
-        { allowWeak: true },
-        { temporary: false },
-        { valid: '1h' },
-        { Role: 'admin' },
       ]) {
         const answer = await add({ ...given, ...refused })
         const refusal = [answer.status, answer.json.error.code]

@@ -88,14 +88,8 @@ for (const engine of ENGINES_BY_RUN) {
           assert.deepEqual([status, json.data.until], [200, '2990-01-31T12:00:00.000Z'], name)
         }
         for (const name of [
-          encodeURIComponent(encodeURIComponent(email)),
-          'nothing',
-          'a@b@c',
-          '%00',
-          'ann%00@example.com',
-          '%EF%BF%BD@example.com',
-          UNKNOWN_ID,
-          `${'a'.repeat(250)}@example.com`,
+          ...[encodeURIComponent(encodeURIComponent(email)), `${'a'.repeat(250)}@example.com`],
+          ...['nothing', 'a@b@c', '%00', 'ann%00@example.com', '%EF%BF%BD@example.com', UNKNOWN_ID],
         ]) {
           const answer = await admin('PUT', `/users/${name}/lock`)
           assert.deepEqual([answer.status, answer.json.error.code], [404, 'NOT_FOUND'], name)

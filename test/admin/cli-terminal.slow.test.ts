@@ -93,12 +93,9 @@ async function cancels(command: string, question: string, typed: string, shown: 
 }
 
 test('a cancelled prompt changes nothing', async () => {
-  for (const [key, typed] of [
-    [CTRL_C, 'secret'],
-    [CTRL_D, ''],
-  ] as const) {
-    await cancels('users set-password ann@example.org', 'Password: ', typed + key, '')
-    await cancels(DELETE, DELETE_QUESTION, key, '')
+  for (const typed of [`secret${CTRL_C}`, CTRL_D]) {
+    await cancels('users set-password ann@example.org', 'Password: ', typed, '')
+    await cancels(DELETE, DELETE_QUESTION, typed.slice(-1), '')
   }
 })
 

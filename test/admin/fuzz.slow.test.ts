@@ -21,16 +21,7 @@ for (const engine of SOME) {
     const anything = fc.oneof(
       anyText(300),
       fc.constantFrom(
-        '\0',
-        '\ud800',
-        '%',
-        '%2F',
-        '../../..',
-        "' or 1=1 --",
-        '$2b$31$',
-        '__proto__',
-      ),
-      fc.constantFrom(
+        ...['\0', '\ud800', '%', '%2F', '../../..', "' or 1=1 --", '$2b$31$', '__proto__'],
         ...['target@example.com', '%00', 'x'.repeat(300), '🙂'.repeat(64), '', ' ', '-1', '1e400'],
       ),
     )
@@ -57,12 +48,8 @@ for (const engine of SOME) {
           const hasBody = String(method).startsWith('P')
           const body = hasBody ? JSON.stringify(values) : undefined
           const headers = hasBody ? { 'Content-Type': 'application/json' } : {}
-          const answer = await service.admin(
-            String(method),
-            `${path}${hasBody ? '' : `?${query}`}`,
-            body,
-            { headers },
-          )
+          const asked = `${path}${hasBody ? '' : `?${query}`}`
+          const answer = await service.admin(String(method), asked, body, { headers })
           const { status, json, text } = answer
           const about = `${method} ${path} ${JSON.stringify(values)}: ${status} ${text}`
           assert.ok(status < 500, about)

@@ -125,10 +125,8 @@ for (const engine of ENGINES_BY_RUN) {
       }
 
       // Unicode lower-cases the first letter of the given email to the first letter of the user's email.
-      for (const [user, named] of [
-        ['änn@example.org', 'Änn@example.org'],
-        ['kate@example.org', '\u212aate@example.org'],
-      ] as const) {
+      for (const named of ['Änn@example.org', '\u212aate@example.org']) {
+        const user = named.toLowerCase()
         const id = await service.addUser(user)
         assert.equal((await service.login(user, PASSWORD)).status, 200)
         for (const command of ['sessions end', 'sessions list', 'users deactivate']) {

@@ -206,7 +206,7 @@ test('kinds of hashes are recognised, and passwords are not', () => {
     const base64 = bytes.toString('base64')
     assert.equal(hashKindOf(base64), name === 'sha512' ? 'scrypt of Firebase' : DIGEST, base64)
   }
-  const kinds: [text: string, kind: string | null][] = [
+  const kinds: [text: string, kind: string][] = [
     ['$2y$10$abc', 'bcrypt'],
     ['$argon2id$v=19$m=65536,t=4,p=1$c2FsdA$aGFzaA', 'Argon2'],
     ['pbkdf2_sha256$600000$salt$hash=', 'PBKDF2'],
@@ -214,15 +214,15 @@ test('kinds of hashes are recognised, and passwords are not', () => {
     ['{SSHA}abc=', 'LDAP'],
     ['$6$salt$hash', 'crypt'],
     ['$P$Bsalthash', 'WordPress'],
-    ['correct horse', null],
-    ['correcthorsebatterystaple'.repeat(3).slice(0, 64), null],
-    ['0123456789abcdef', null],
-    ['12:34', null],
-    ['Tr0ub4dor&3TrOub4dor3TrO', null],
-    ['$ecret$', null],
-    ['{"a"}', null],
   ]
   for (const [given, kind] of kinds) assert.equal(hashKindOf(given), kind, given)
+  for (const password of [
+    ...['correct horse', '0123456789abcdef', '12:34', '$ecret$', '{"a"}'],
+    'Tr0ub4dor&3TrOub4dor3TrO',
+    'correcthorsebatterystaple'.repeat(3).slice(0, 64),
+  ]) {
+    assert.equal(hashKindOf(password), null, password)
+  }
 })
 
 /** `HASH` is a hash, `@D` a domain of its own. `said` is what stderr must have, and `users` what is stored. */

@@ -9,17 +9,13 @@ import { MARGIN_MS } from '../../src/login/capacity.ts'
 import { MARGIN_AFTER_MS } from '../../src/login/evictions.ts'
 import { createHashQueue, type HashSlot, SHEDDING_MS } from '../../src/login/hash-queue.ts'
 import { REMEMBERED_MS } from '../../src/login/recent-hashes.ts'
-import { CHUNK_MS, settled, simulateHasher } from './simulated-hasher.ts'
+import { CHUNK_MS, COST, HASH_MS, ROUNDS, settled, simulateHasher } from './simulated-hasher.ts'
 
 /**
  * ADMISSION_SEED plays other histories. About one in 30,000 is shed although the model sees room: whether a
  * hash is about to end is a yes or no, and the steps of the model may see it a moment earlier.
  */
 const SEED = Number(process.env.ADMISSION_SEED ?? 1)
-const COST = 12
-const ROUNDS = 2 ** COST
-/** How long a hash takes alone, beside another, and beside two. */
-const HASH_MS = [305, 370, 472]
 const STEP_MS = 2
 /** Two chunks, because a hash joins between them, and what the steps of the model are off. */
 const TOLERANCE_MS = 2 * CHUNK_MS + 2 * STEP_MS
@@ -90,10 +86,7 @@ async function play(machine: Machine, arrivals: Arrival[]): Promise<void> {
     live = live.filter(it => it !== attempt)
   }
 
-  function arrive(
-    attempt: ModelAttempt,
-    { client, account, isKnownDevice }: Arrival,
-  ): HashSlot | null {
+  function arrive(attempt: ModelAttempt, { client, account, isKnownDevice }: Arrival) {
     const { network } = attempt
     attempt.hasPriority =
       isKnownDevice &&

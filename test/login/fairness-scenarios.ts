@@ -9,7 +9,7 @@ import { REMEMBERED_MS } from '../../src/login/recent-hashes.ts'
 import { toCountedClient, turnNetwork } from '../../src/system/client-group.ts'
 import { inParallel } from '../support/own.ts'
 import { createRandom } from '../support/random.ts'
-import { CHUNK_MS, simulateHasher } from './simulated-hasher.ts'
+import { CHUNK_MS, COST, HASH_MS, ROUNDS, simulateHasher } from './simulated-hasher.ts'
 
 type Scenario = {
   name: string
@@ -44,10 +44,6 @@ type SimulatedAttempt = {
   isChange?: boolean
 }
 
-const COST = 12
-const ROUNDS = 2 ** COST
-/** How long a hash takes alone, beside another, and beside two. */
-const HASH_MS = [305, 370, 472]
 const THREADS = 2
 const LOGIN_TIME_MS = 1_000
 /** A reservation, and the settling after the hash. */

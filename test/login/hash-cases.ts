@@ -10,16 +10,7 @@ import type { Hasher } from '../../src/bcrypt/hasher.ts'
 import { createLanes, createTimes, instantiate, type KernelName } from '../../src/bcrypt/lanes.js'
 import { anyText } from '../support/any-text.ts'
 
-type HashInput = {
-  password: Uint8Array
-  salt: Uint8Array
-  prefix: '2a' | '2b' | '2y'
-  cost: number
-  /** The total is this power of two times the rounds. */
-  levelledBy: number
-  /** Null if it is not cancelled. */
-  cancelAfterTurns: number | null
-}
+type HashInput = ReturnType<typeof inputs> extends fc.Arbitrary<infer T> ? T : never
 type HashCase = HashInput & { passwordHash: string }
 
 const ofBytes = (minLength: number, maxLength: number) => fc.uint8Array({ minLength, maxLength })
@@ -33,13 +24,15 @@ const PASSWORD = fc.oneof(
   fc.tuple(ofBytes(0, 35), ofBytes(0, 35)).map(([a, b]) => Uint8Array.from([...a, 0, ...b])),
 )
 
-function inputs(cancelAfterTurns: fc.Arbitrary<number | null>): fc.Arbitrary<HashInput> {
+function inputs(cancelAfterTurns: fc.Arbitrary<number | null>) {
   return fc.record({
     password: PASSWORD,
     salt: ofBytes(16, 16),
     prefix: fc.constantFrom('2a', '2b', '2y'),
     cost: fc.constantFrom(4, 4, 4, 4, 4, 4, 5, 5, 6),
+    /** The total is this power of two times the rounds. */
     levelledBy: fc.constantFrom(0, 0, 0, 0, 0, 1, 2),
+    /** Null if it is not cancelled. */
     cancelAfterTurns,
   })
 }
@@ -48,10 +41,7 @@ export const NEVER_CANCELLED = fc.constant(null)
 export const OFTEN_CANCELLED = fc.oneof(NEVER_CANCELLED, fc.nat({ max: 20 }))
 
 /** The same cases in every run, so that a new failure has its cause in a change. */
-export async function makeHashCases(
-  count: number,
-  cancelAfterTurns: fc.Arbitrary<number | null>,
-): Promise<HashCase[]> {
+export async function makeHashCases(count: number, cancelAfterTurns: fc.Arbitrary<number | null>) {
   const sample = fc.sample(inputs(cancelAfterTurns), { numRuns: count, seed: 1 })
   const toCase = async (input: HashInput): Promise<HashCase> => {
     // npm bcrypt does not know "$2y$", which names the same algorithm as "$2b$".

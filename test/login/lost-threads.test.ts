@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { Worker } from 'node:worker_threads'
 import { isHashJob } from '../support/hash-counter.ts'
-import { whileThreadsDie } from '../support/lost-thread.ts'
 import { own } from '../support/own.ts'
 import { until } from '../support/process.ts'
 import { startTestService, UNLIMITED, WITH_THREADS } from '../support/service.ts'
@@ -12,13 +12,18 @@ const THREADS = [
 ] as const
 
 for (const [thread, isItsMessage, lost] of THREADS) {
-  test(`a login gets a 500 if the thread ${thread} dies, and the next one starts a new thread`, async () => {
+  test(`a login gets a 500 if the thread ${thread} dies, and the next one starts a new thread`, async t => {
     // The attempt of a thread that died stays pending, and would use up the failures of the email.
     const service = await own(startTestService('sqlite', { ...WITH_THREADS, ...UNLIMITED }))
     const email = await service.newUser()
-    const { status, json } = await whileThreadsDie(isItsMessage, () =>
-      service.login(email, 'wrong'),
-    )
+    const { postMessage } = Worker.prototype
+    const dying = t.mock.method(Worker.prototype, 'postMessage', send)
+    function send(this: Worker, message: object) {
+      if (isItsMessage(message)) void this.terminate()
+      else postMessage.call(this, message)
+    }
+    const { status, json } = await service.login(email, 'wrong')
+    dying.mock.restore()
     assert.deepEqual([status, json.error.code], [500, 'INTERNAL_ERROR'])
     const countLost = () => service.logged().filter(({ event }) => event === lost).length
     assert.equal(countLost(), 1)

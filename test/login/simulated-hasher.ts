@@ -3,6 +3,10 @@
 import type { Hasher, HashJob } from '../../src/bcrypt/hasher.ts'
 
 export const CHUNK_MS = 2
+export const COST = 12
+export const ROUNDS = 2 ** COST
+/** How long a hash takes alone, beside another, and beside two. */
+export const HASH_MS = [305, 370, 472]
 
 type Lane = {
   job: HashJob

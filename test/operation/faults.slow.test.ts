@@ -4,13 +4,14 @@ import { execFile } from 'node:child_process'
 import { chmod, rename } from 'node:fs/promises'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
+import { Writable } from 'node:stream'
 import { after, describe, test } from 'node:test'
-import { setImmediate } from 'node:timers/promises'
+import { setImmediate, setTimeout } from 'node:timers/promises'
 import { promisify } from 'node:util'
+import { decodeJwt } from 'jose'
 import pg from 'pg'
 import { createLog } from '../../src/log/log.ts'
-import { type Fault, OWNER, proveFault, startWithUsers } from '../support/fault-proof.ts'
-import { createFullDisk } from '../support/full-disk.ts'
+import { INTERNAL_ERROR } from '../storage/faults/requests.ts'
 import { eventsOf, inParallel, own } from '../support/own.ts'
 import { freePort, NO_FSYNC, startPostgres } from '../support/postgres-server.ts'
 import {
@@ -25,18 +26,169 @@ import {
   timedByTicks,
   until,
 } from '../support/process.ts'
-import { countStatuses, createClient, PASSWORD, UNLIMITED } from '../support/service.ts'
+import {
+  type Answer,
+  countStatuses,
+  createClient,
+  PASSWORD,
+  UNLIMITED,
+} from '../support/service.ts'
 import { releaseDisk, stallDisk, withSlowDisk } from '../support/slow-disk.ts'
 
 const exec = promisify(execFile)
 
+/** A busy machine sheds some attempts before it uses the database. */
+const SHED = 503
+/** A login waits at most 1.5 s for the database. */
+const ANSWERED_WITHIN_MS = 2_000
+/** A blocked event loop would not answer for a second and more. */
+const ALIVE_WITHIN_MS = 500
+/** Often enough to notice a blocked event loop; without a pause the probes would take a whole core. */
+const PULSE_EVERY_MS = 20
+/** On a busy machine the limits grow by this multiple of the times measured without a fault. */
+const LOAD_FACTOR = 4
+const OWNER = 'owner@example.com'
+const USERS = Array.from({ length: 30 }, (_, index) => `user${index}@example.com`)
+
+type Fault = {
+  title: string
+  begin: () => Promise<unknown>
+  /** The logged error: the first one, not an error of the cleanup after it. */
+  reason: RegExp
+  end: () => Promise<unknown>
+}
+
 /** With the default delay, so that the longest end is measured. */
 const ENV = { ...UNLIMITED, DRAIN_DELAY_MS: '' }
 
-function proveEach(faults: Fault[], ...started: [Deployment, ServiceProcess]): void {
-  for (const fault of faults) {
-    test(`${fault.title}: 500 in time, not ready, and well again afterwards`, () =>
-      proveFault(...started, fault))
+/** On a slow machine an operation may reach its time limit before the database fails it. */
+const TIME_LIMIT = /^timeout|did not answer in time$/
+
+type Limits = { answeredWithinMs: number; aliveWithinMs: number }
+
+/** Measures as many logins at once as are sent while the database fails. */
+async function measureHealthy(service: ServiceProcess): Promise<Limits> {
+  const { logins, slowestPulseMs } = await logInAll(service)
+  const slowestLoginMs = Math.max(...logins.map(({ ms }) => ms))
+  return {
+    answeredWithinMs: ANSWERED_WITHIN_MS + LOAD_FACTOR * slowestLoginMs,
+    aliveWithinMs: ALIVE_WITHIN_MS + LOAD_FACTOR * slowestPulseMs,
+  }
+}
+
+async function proveRefusals(service: ServiceProcess, reason: RegExp, limits: Limits) {
+  const { answeredWithinMs, aliveWithinMs } = limits
+  const linesBefore = service.lines().length
+  // The result of a check before the fault is used for a second.
+  const readiness = timedByTicks(until(async () => (await service.health('/readyz')) === 503))
+  const { logins, slowestPulseMs } = await logInAll(service, 'wrong password')
+  for (const { ms } of logins) assert.ok(ms < answeredWithinMs, `answered after ${ms} ms`)
+  const refused = logins.filter(({ value }) => value.status !== SHED)
+  for (const { value } of refused) {
+    assert.equal(value.status, 500)
+    assert.equal(value.text, INTERNAL_ERROR)
+  }
+  assert.ok((await readiness).ms < answeredWithinMs + 1_000, 'not ready in time')
+  assert.ok(slowestPulseMs < aliveWithinMs, `alive after ${slowestPulseMs} ms`)
+
+  const lines = () => service.lines().slice(linesBefore)
+  const failures = () => lines().filter(({ event }) => event === 'request.failed')
+  assert.ok(refused.length > 0)
+  // The first failure is logged at once, the others as a count a second later.
+  await until(
+    async () => failures().reduce((sum, { count = 1 }) => sum + Number(count), 0) >= refused.length,
+  )
+  for (const { level, err, count } of failures()) {
+    assert.equal(level, 'error')
+    const { message = '' } = err ?? {}
+    if (count === undefined && !TIME_LIMIT.test(message)) assert.match(message, reason)
+  }
+  assert.deepEqual(
+    lines().filter(({ event }) => event.startsWith('login.') && event !== 'login.shed'),
+    [],
+    'no attempt was verified',
+  )
+  assert.ok(!service.output().includes(PASSWORD))
+}
+
+/** Every second user may have another password. Also returns the slowest answer of the event loop meanwhile. */
+async function logInAll(service: ServiceProcess, other = PASSWORD) {
+  let isOver = false
+  const over = () => {
+    isOver = true
+  }
+  const logins = Promise.all(
+    USERS.map((email, i) => timedByTicks(service.login(email, i % 2 === 0 ? PASSWORD : other))),
+  )
+  logins.then(over, over)
+  let slowestPulseMs = 0
+  while (!isOver) {
+    slowestPulseMs = Math.max(slowestPulseMs, (await timedByTicks(service.health('/livez'))).ms)
+    await setTimeout(PULSE_EVERY_MS)
+  }
+  return { logins: await logins, slowestPulseMs }
+}
+
+/** Logins without a pause, so that the fault interrupts each of their steps. */
+function startLoad(service: ServiceProcess, { answeredWithinMs }: Limits) {
+  const answers: Answer[] = []
+  let isStopped = false
+  const clients = USERS.slice(0, 8).map(async email => {
+    while (!isStopped) {
+      const { value, ms } = await timedByTicks(service.login(email))
+      assert.ok(ms < answeredWithinMs, `answered after ${ms} ms`)
+      answers.push(value)
+    }
+  })
+  const ended = Promise.all(clients)
+  // Awaited by `stop`; until then a rejection must not end the test process.
+  ended.catch(() => {})
+  return {
+    flowing: () => Promise.race([until(async () => answers.length > clients.length), ended]),
+    async stop() {
+      isStopped = true
+      await ended
+      return answers
+    },
+  }
+}
+
+async function startWithUsers(deployment: Deployment, command: string[], env = {}) {
+  for (const email of [OWNER, ...USERS]) await deployment.addUser(email)
+  return deployment.start(env, { command })
+}
+
+function proveEach(faults: Fault[], deployment: Deployment, service: ServiceProcess): void {
+  for (const { title, begin, reason, end } of faults) {
+    test(`${title}: 500 in time, not ready, and well again afterwards`, async () => {
+      assert.equal((await service.login(OWNER)).status, 200)
+      await until(async () => (await service.health('/readyz')) === 200)
+      // Opens all connections, so that no handshake is measured.
+      await Promise.all(USERS.map(email => service.login(email)))
+      const limits = await measureHealthy(service)
+
+      const load = startLoad(service, limits)
+      let interrupted: Answer[] = []
+      try {
+        await load.flowing()
+        await begin()
+        interrupted = await load.stop()
+        await proveRefusals(service, reason, limits)
+      } finally {
+        await end()
+      }
+
+      await until(async () => (await service.health('/readyz')) === 200)
+      assert.equal((await service.login(OWNER)).status, 200)
+      assert.equal((await service.login(OWNER, 'wrong password')).status, 401)
+
+      const stored = await deployment.database.rows('select id from refresh_tokens')
+      const storedIds = new Set(stored.map(({ id }) => id))
+      for (const { status, text, json } of interrupted) {
+        if (status === 200) assert.ok(storedIds.has(decodeJwt(json.data.refreshToken).jti))
+        else if (status !== SHED) assert.equal(text, INTERNAL_ERROR)
+      }
+    })
   }
 }
 
@@ -190,13 +342,21 @@ describe('while the log cannot be written', () => {
   })
 
   test('lost lines are counted, and their number is logged when writing works again', async () => {
-    const { output, written, makeRoom } = createFullDisk()
+    const written: string[] = []
+    let isFull = true
+    const output = Object.assign(new Writable(), {
+      write(line: string, done: (error: Error | null) => void) {
+        if (!isFull) written.push(line)
+        process.nextTick(done, isFull ? new Error('ENOSPC: no space left on device') : null)
+        return true
+      },
+    })
     const log = createLog('info', output)
     log.info({ event: 'login.succeeded' })
     log.info({ event: 'login.succeeded' })
     await setImmediate()
     assert.equal(log.countLost(), 2)
-    makeRoom()
+    isFull = false
     log.info({ event: 'login.failed' })
     for (let turn = 0; turn < 3; turn++) await setImmediate()
     const told = written.map(line => JSON.parse(line))

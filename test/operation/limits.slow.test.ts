@@ -2,28 +2,26 @@
 // answer. The figures are printed, and how the machine was limited where it does not permit the usual way.
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
+import { connect, type Socket } from 'node:net'
 import { describe, test } from 'node:test'
 import { decodeJwt } from 'jose'
-import {
-  BLOCK_SECONDS,
-  endGracefully,
-  logIn,
-  openConnection,
-  proveBlock,
-  proveRefresh,
-  reasonOf,
-  refreshTokenIn,
-  USER_EMAIL,
-} from '../storage/faults/right-answers.ts'
 import { createCli } from '../support/cli.ts'
 import { ENGINES } from '../support/engines.ts'
 import { createMovedClock } from '../support/moved-clock.ts'
-import { inParallel, own, ownFolder } from '../support/own.ts'
-import { createDeployment, SERVE, until } from '../support/process.ts'
-import { type Answer, PASSWORD, UNLIMITED, WITH_THREADS } from '../support/service.ts'
+import { eventsOf, inParallel, own, ownFolder } from '../support/own.ts'
+import { createDeployment, SERVE, type ServiceProcess, until } from '../support/process.ts'
+import {
+  type Answer,
+  countStatuses,
+  PASSWORD,
+  UNLIMITED,
+  WITH_THREADS,
+} from '../support/service.ts'
 import { proveIpv6Only } from './ipv6-only.ts'
 import { createSmallDisk, createSmallMemory } from './small-machine.ts'
 
+const USER_EMAIL = 'kate@example.com'
+const BLOCK_SECONDS = 15 * 60
 const OTHER = 'ann@example.com'
 /** Half an hour beside the others, also in summer. */
 const ZONE = 'Australia/Lord_Howe'
@@ -35,6 +33,53 @@ const AT_ONCE = 100
 const MEMORY_MIB = 128
 const LOGINS_AT_ONCE = 32
 
+/** A right password is never refused, a wrong one never accepted, however the machine fails. */
+async function logIn(service: ServiceProcess): Promise<Answer | null> {
+  const [right = null, wrong] = await Promise.all(
+    [PASSWORD, 'wrong password'].map(password =>
+      service.login(USER_EMAIL, password).catch(() => null),
+    ),
+  )
+  if (right) assert.ok([200, 500, 503].includes(right.status), `right: ${right.status}`)
+  if (wrong) assert.ok([401, 500, 503].includes(wrong.status), `wrong: ${wrong.status}`)
+  return right
+}
+
+const refreshTokenIn = ({ json }: Answer) => json.data.refreshToken
+
+/** The token is replaced, and its repetition gets the same successor. */
+async function proveRefresh(service: ServiceProcess, refreshToken: string): Promise<string> {
+  const refresh = { path: '/api/v1/auth/refresh', body: { refreshToken } }
+  const [first, second] = [await service.call(refresh), await service.call(refresh)]
+  assert.deepEqual([first.status, second.status], [200, 200])
+  assert.notEqual(refreshTokenIn(first), refreshToken)
+  assert.equal(refreshTokenIn(second), refreshTokenIn(first))
+  return refreshTokenIn(first)
+}
+
+/** Of ten guesses five are verified. Returns the longest wait of the others, in seconds. */
+async function proveBlock(service: ServiceProcess, email: string): Promise<number> {
+  const answers = []
+  for (let i = 0; i < 10; i++) answers.push(await service.login(email, `guess ${i}`))
+  assert.deepEqual(countStatuses(answers), { 401: 5, 429: 5 })
+  return Math.max(...answers.map(({ headers }) => Number(headers['retry-after'] ?? 0)))
+}
+
+/** Why the last request failed, as the log says. */
+function reasonOf(service: ServiceProcess): string {
+  const failed = service.lines().filter(({ event, err }) => event === 'request.failed' && err)
+  return failed.at(-1)?.err?.message ?? ''
+}
+
+/** The service ends what it has begun. */
+async function endGracefully(service: ServiceProcess): Promise<void> {
+  service.kill('SIGTERM')
+  await service.exit
+  const events = eventsOf(service.lines())
+  assert.ok(events.includes('service.stopped'), service.output().slice(-2_000))
+  assert.ok(!events.includes('service.cut_off'))
+}
+
 for (const engine of ENGINES) {
   describe(`on ${engine}`, () => {
     test(`${CONNECTIONS} connections and ${MAX_DESCRIPTORS} descriptors`, async t => {
@@ -42,10 +87,16 @@ for (const engine of ENGINES) {
       await deployment.addUser(USER_EMAIL)
       const limited = ['sh', '-c', `ulimit -n ${MAX_DESCRIPTORS}; exec "$@"`, 'sh', ...SERVE]
       const service = await deployment.start({}, { command: limited })
-      const sockets = []
+      const { hostname, port } = new URL(service.url)
+      const sockets: Socket[] = []
       let unanswered = 0
       while (sockets.length < CONNECTIONS) {
-        for (let i = 0; i < AT_ONCE; i++) sockets.push(openConnection(service, sockets.length))
+        for (let i = 0; i < AT_ONCE; i++) {
+          const localAddress = `127.0.7.${(sockets.length % 8) + 1}`
+          sockets.push(
+            connect({ host: hostname, port: Number(port), localAddress }).on('error', () => {}),
+          )
+        }
         if ((await logIn(service))?.status !== 200) unanswered++
       }
       // Its first reader needs descriptors, because a library is loaded.

@@ -243,13 +243,8 @@ for (const engine of ENGINES) {
       assert.equal(await purge(31), 0)
       assert.equal(await purge(30), Number(row?.n) - 703)
       assert.equal(await purge(30), 0)
-      for (const [target, left] of [
-        [old, 0],
-        [young, 3],
-        [early, 700],
-      ] as const) {
-        assert.equal((await listed(target)).length, left)
-      }
+      const left = [old, young, early].map(async target => (await listed(target)).length)
+      assert.deepEqual(await Promise.all(left), [0, 3, 700])
     })
   })
 

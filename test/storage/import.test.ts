@@ -20,16 +20,9 @@ for (const engine of ENGINES) {
     const change = changeAt(start)
 
     const imported = (more: Partial<ImportedUser> = {}): ImportedUser => ({
-      id: randomUUID(),
-      isIdGiven: false,
-      email: `${randomUUID()}@example.com`,
-      name: 'Name',
-      role: null,
-      passwordHash: 'a hash',
-      isActive: null,
-      createdAt: null,
-      lockedUntil: undefined,
-      ...more,
+      ...{ id: randomUUID(), isIdGiven: false, email: `${randomUUID()}@example.com`, name: 'Name' },
+      ...{ role: null, passwordHash: 'a hash', isActive: null, createdAt: null },
+      ...{ lockedUntil: undefined, ...more },
     })
     const actionsOf = async (email: string) =>
       (await eventsOf(store, email)).map(({ action }) => action).toReversed()

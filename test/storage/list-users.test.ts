@@ -71,27 +71,20 @@ for (const engine of ENGINES) {
         { email: 'UPPER@search.example', name: "O'Neill \\ 100%" },
         { email: 'greek@search.example', name: 'Ωmega ÄÖ' },
       ])
-      for (const [search, expected] of [
-        ['%', ['UPPER', 'percent%25']],
-        ['_', ['percent%25']],
-        ['a_b', ['percent%25']],
-        ['upper@SEARCH', ['UPPER']],
-        ["o'n", ['UPPER']],
-        ['\\', ['UPPER']],
-        ['zoë', ['plain']],
-        ['zoË', []],
-        ['äö', []],
-        ['ÄÖ', ['greek']],
-        ['ωmega', []],
-        ['ΩMEGA', ['greek']],
-        ['nothing like this', []],
-        ["' or 1=1 --", []],
-        ['\n', []],
-        ['search.example\nzoë', []],
+      for (const [expected, ...searches] of [
+        [['UPPER', 'percent%25'], '%'],
+        [['percent%25'], '_', 'a_b'],
+        [['UPPER'], 'upper@SEARCH', "o'n", '\\'],
+        [['plain'], 'zoë'],
+        [['greek'], 'ÄÖ', 'ΩMEGA'],
+        [[], 'zoË', 'äö', 'ωmega', 'nothing like this', "' or 1=1 --", '\n'],
+        [[], 'search.example\nzoë'],
       ] as const) {
-        const found = await emailsOf({ search })
-        const names = found.map(email => email.replace('@search.example', ''))
-        assert.deepEqual(names.toSorted(), expected, search)
+        for (const search of searches) {
+          const found = await emailsOf({ search })
+          const names = found.map(email => email.replace('@search.example', ''))
+          assert.deepEqual(names.toSorted(), expected, search)
+        }
       }
     })
 

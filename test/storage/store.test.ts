@@ -66,18 +66,9 @@ for (const engine of ENGINES) {
     test('a user is read as it was stored, with default values', async () => {
       const id = await insertTestUser(store, 'stored@example.com', start)
       assert.deepEqual(await store.users.findByEmail('stored@example.com'), {
-        id,
-        email: 'stored@example.com',
-        passwordHash: 'a hash',
-        name: 'Name',
-        role: 'user',
-        isActive: true,
-        failedLoginAttempts: 0,
-        lockedUntil: null,
-        lockedBy: null,
-        temporaryUntil: null,
-        createdAt: start,
-        updatedAt: start,
+        ...{ id, email: 'stored@example.com', passwordHash: 'a hash', name: 'Name', role: 'user' },
+        ...{ isActive: true, failedLoginAttempts: 0, lockedUntil: null, lockedBy: null },
+        ...{ temporaryUntil: null, createdAt: start, updatedAt: start },
       })
       assert.equal(await store.users.findByEmail('Stored@example.com'), null)
     })

@@ -134,32 +134,30 @@ const EVERY_SETTLEMENT: History = {
     })),
 }
 
-/** Runs so many histories on each engine. */
+/** Runs so many histories on each engine. Fails with the shortest after which engine and model differ, and its seed. */
 export function proveHistories(runs: Record<EngineName, number>): void {
   for (const engine of ENGINES) {
-    test(`${runs[engine]} histories of attempts on ${engine} go as in the model`, () =>
-      checkHistories(engine, runs[engine]))
+    test(`${runs[engine]} histories of attempts on ${engine} go as in the model`, async () => {
+      const { rows, config, drop } = await keepConnection(await createMigratedDatabase(engine))
+      const store = await openPatientStore(withOptions(config))
+      after(store.close)
+      after(drop)
+      for (const [email, { id, passwordHash }] of USERS) {
+        const user = { id, email, passwordHash, name: 'Name', role: 'user' }
+        await store.users.insert(user, changeAt(new Date(START)))
+      }
+      const goesAsInTheModel = fc.asyncProperty(histories, async history => {
+        for (const table of ['login_throttle', 'refresh_tokens', 'sessions']) {
+          await rows(`delete from ${table}`)
+        }
+        await rows(
+          'update users set failed_login_attempts = 0, locked_until = null, locked_by = null',
+        )
+        await runHistory(history, store, rows)
+      })
+      await fc.assert(goesAsInTheModel, { numRuns: runs[engine], examples: [[EVERY_SETTLEMENT]] })
+    })
   }
-}
-
-/** Fails with the shortest history after which the engine and the model differ, and its seed. */
-async function checkHistories(engine: EngineName, numRuns: number): Promise<void> {
-  const { rows, config, drop } = await keepConnection(await createMigratedDatabase(engine))
-  const store = await openPatientStore(withOptions(config))
-  after(store.close)
-  after(drop)
-  for (const [email, { id, passwordHash }] of USERS) {
-    const user = { id, email, passwordHash, name: 'Name', role: 'user' }
-    await store.users.insert(user, changeAt(new Date(START)))
-  }
-  const goesAsInTheModel = fc.asyncProperty(histories, async history => {
-    for (const table of ['login_throttle', 'refresh_tokens', 'sessions']) {
-      await rows(`delete from ${table}`)
-    }
-    await rows('update users set failed_login_attempts = 0, locked_until = null, locked_by = null')
-    await runHistory(history, store, rows)
-  })
-  await fc.assert(goesAsInTheModel, { numRuns, examples: [[EVERY_SETTLEMENT]] })
 }
 
 function withOptions(config: DatabaseConfig): DatabaseConfig {
@@ -292,12 +290,7 @@ function endsOf(model: ThrottleModel, { day }: Budgets, keys: Iterable<string>, 
   return Array.from(ends, ([moment, spanMs]) => (moment ? [{ moment, spanMs }] : [])).flat()
 }
 
-function scopesOf(
-  budgets: Budgets,
-  email: string,
-  client: number,
-  isDevice: boolean,
-): ThrottleScope[] {
+function scopesOf(budgets: Budgets, email: string, client: number, isDevice: boolean) {
   const network = NETWORKS[client] ?? null
   const toScope = (name: ScopeName, counted: string, isOfEmail: boolean): ThrottleScope => ({
     name,

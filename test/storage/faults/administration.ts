@@ -1,5 +1,6 @@
 // What administrators do, by a request and by a command.
 import { randomInt, randomUUID } from 'node:crypto'
+import type { ThrottleScope } from '../../../src/domain/attempt.ts'
 import type { AuditAction } from '../../../src/domain/audit.ts'
 import type { User } from '../../../src/domain/user.ts'
 import { clientScopes } from '../../../src/login/scopes.ts'
@@ -94,24 +95,16 @@ function describeDeeds({ store, now, hasUser, countLive }: Subjects) {
     if (!client) throw new Error('that is not an address')
     return clientScopes(client, BUDGETS)
   }
-  async function failOfEmail({ EMAIL, USER }: Subject) {
-    const scopes = makeScopes(EMAIL)
-    await attempts.reserve(scopes, EMAIL, now())
-    await attempts.fail(scopes, USER, now())
+  async function fail(scopes: ThrottleScope[], email: string, userId: string | null) {
+    await attempts.reserve(scopes, email, now())
+    await attempts.fail(scopes, userId, now())
   }
-  async function failOfClient(subject: Subject) {
-    await attempts.reserve(scopesOf(subject), 'unknown@example.com', now())
-    await attempts.fail(scopesOf(subject), null, now())
-  }
+  const areZero = (states: { failures: number }[]) => states.every(({ failures }) => failures === 0)
+  const isCleared = async ({ EMAIL }: Subject) =>
+    areZero(await throttle.readOfEmail(digestOf(EMAIL), LIMITS, now()))
+  const isClientCleared = async (subject: Subject) =>
+    areZero(await throttle.read(scopesOf(subject), now()))
 
-  async function isCleared({ EMAIL }: Subject) {
-    const states = await throttle.readOfEmail(digestOf(EMAIL), LIMITS, now())
-    return states.every(({ failures }) => failures === 0)
-  }
-  async function isClientCleared(subject: Subject) {
-    const states = await throttle.read(scopesOf(subject), now())
-    return states.every(({ failures }) => failures === 0)
-  }
   async function addToken({ NAME }: Subject) {
     const token = { name: NAME, digest: digestOf(NAME), role: 'read' } as const
     await adminTokens.insert({ ...token, expiresAt: FAR }, changeAt(now()))
@@ -119,8 +112,8 @@ function describeDeeds({ store, now, hasUser, countLive }: Subjects) {
   const preparations: Record<string, (subject: Subject) => Promise<unknown>> = {
     'user.activated EMAIL': ({ USER }) => users.deactivate(USER, changeAt(now())),
     'user.unlocked EMAIL': ({ USER }) => users.lock(USER, FAR, changeAt(now())),
-    'throttle.cleared EMAIL': failOfEmail,
-    'throttle.cleared CLIENT': failOfClient,
+    'throttle.cleared EMAIL': ({ EMAIL, USER }) => fail(makeScopes(EMAIL), EMAIL, USER),
+    'throttle.cleared CLIENT': subject => fail(scopesOf(subject), 'unknown@example.com', null),
     'token.revoked NAME': addToken,
   }
   const deeds: Deed[] = [

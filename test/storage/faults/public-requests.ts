@@ -24,15 +24,8 @@ export const RENEWING = 'POST /login that renews the hash'
 const OTHER_COST = 5
 const PAIR_FAILURES = 5
 
-export function publicRequests({
-  service,
-  subjects,
-  newAddress,
-  newUser,
-  newSession,
-  logIn,
-  isOpened,
-}: Requests): Operations<Response> {
+export function publicRequests(requests: Requests): Operations<Response> {
+  const { service, subjects, newAddress, newUser, newSession, logIn, isOpened } = requests
   const { store, call, now } = service
   const { hasUser, isLive } = subjects
   const at = (path: string, more: Call): Call => ({ path: `${AUTH}${path}`, ...more })

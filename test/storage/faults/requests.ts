@@ -12,7 +12,7 @@ import { findBroken } from './invariants.ts'
 import type { Judge } from './loop.ts'
 import { createSubjects, matches, NEW_PASSWORD } from './subjects.ts'
 
-const INTERNAL_ERROR =
+export const INTERNAL_ERROR =
   '{"success":false,"error":{"code":"INTERNAL_ERROR","message":"An unexpected error occurred. Please try again later."}}'
 const NOT_READY = 'not ready\n'
 const NO_METRICS = 'a metric cannot be read: see metrics.failed in the log\n'

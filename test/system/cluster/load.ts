@@ -16,8 +16,6 @@ const PAUSES_MS = { login: 20, refresh: 1_100 }
 /** Status 0: the connection ended without an answer. */
 type Failure = { status: number; ms: number; endedAt: number }
 
-export type Load = ReturnType<typeof startLoad>
-
 /** Per email, one client logs in again and again, and `sessionsEach` clients refresh a session each. */
 export function startLoad(
   call: (call: Call) => Promise<Answer>,

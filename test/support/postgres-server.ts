@@ -92,7 +92,8 @@ async function launchPostgres(
   let server: ChildProcess
 
   async function start(): Promise<void> {
-    await repeat(async () => {
+    // Processes that a killed server left behind prevent the next start for a moment.
+    await eventually(async () => {
       server = spawn(join(binaries, 'postgres'), ['-D', data, ...options], {
         ...identity,
         cwd: folder,
@@ -141,21 +142,21 @@ async function findBinaries(folder: string, mustCopy: boolean): Promise<string> 
   return join(copy, 'bin')
 }
 
-/** Processes that a killed server left behind prevent the next start for a moment. */
-async function repeat(attempt: () => Promise<void>): Promise<void> {
-  const deadline = Date.now() + 120_000
+/** Repeats an attempt until it succeeds; throws its last error if that takes too long. */
+export async function eventually<T>(attempt: () => Promise<T>): Promise<T> {
+  const deadline = performance.now() + 300_000
   for (;;) {
     try {
       return await attempt()
     } catch (error) {
-      if (Date.now() > deadline) throw error
+      if (performance.now() > deadline) throw error
       await setTimeout(50)
     }
   }
 }
 
 async function answers(url: string, server: ChildProcess): Promise<void> {
-  await repeat(async () => {
+  await eventually(async () => {
     if (hasEnded(server)) return
     // Without a limit, a server that hangs while it starts would never be asked again.
     const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: 10_000 })

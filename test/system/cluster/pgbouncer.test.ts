@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { after, describe, test } from 'node:test'
 import { query } from '../../support/engines.ts'
 import { inParallel, own, ownFolder } from '../../support/own.ts'
-import { freePort, UNPRIVILEGED } from '../../support/postgres-server.ts'
+import { eventually, freePort, UNPRIVILEGED } from '../../support/postgres-server.ts'
 import {
   createDeployment,
   PROJECT,
@@ -109,12 +109,7 @@ default_pool_size = ${SERVER_CONNECTIONS}
   const child = spawn('pgbouncer', ['--quiet', file], { ...identity, stdio: 'inherit' })
   const ask = (statement: string) =>
     query(`postgres://console@127.0.0.1:${port}/pgbouncer`, statement)
-  await until(() =>
-    ask('show version').then(
-      () => true,
-      () => false,
-    ),
-  )
+  await eventually(() => ask('show version'))
   return {
     port,
     reconnect: () => ask('reconnect'),

@@ -6,6 +6,7 @@ import { cp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { basename, join } from 'node:path'
 import { promisify } from 'node:util'
+import { eventually } from '../../support/postgres-server.ts'
 import { until } from '../../support/process.ts'
 import { makeTemporaryFolder } from '../../support/temporary-folder.ts'
 
@@ -52,12 +53,7 @@ export async function startMachine(): Promise<Machine> {
     const leader = await findLeader(container)
     started.push(start('slirp4netns', ['--configure', '--disable-host-loopback', leader, 'tap0']))
     const run = (script: string) => runIn(leader, script)
-    const succeeds = (script: string) =>
-      run(script).then(
-        () => true,
-        () => false,
-      )
-    await until(() => succeeds('systemctl is-active multi-user.target; grep tap0 /proc/net/route'))
+    await eventually(() => run('systemctl is-active multi-user.target; grep tap0 /proc/net/route'))
     return { root, run, remove }
   } catch (error) {
     await remove()

@@ -216,31 +216,22 @@ export async function until(condition: () => Promise<boolean>, withinMs = 300_00
 }
 
 const TICK_MS = 50
-const ticks = { ms: 0, users: 0, isTicking: false }
 
 /**
  * Like `timed`, for time limits. Counts the time by short timers, one after the other: while the machine stands still,
  * or is so busy that the timers of the service come late, these come late too.
  */
 export async function timedByTicks<T>(operation: Promise<T>): Promise<{ value: T; ms: number }> {
-  ticks.users++
-  void tick()
-  const startMs = ticks.ms
+  let ms = 0
+  let isOver = false
+  void (async () => {
+    for (; !isOver; ms += TICK_MS) await setTimeout(TICK_MS)
+  })()
   try {
-    return { value: await operation, ms: ticks.ms - startMs }
+    return { value: await operation, ms }
   } finally {
-    ticks.users--
+    isOver = true
   }
-}
-
-async function tick(): Promise<void> {
-  if (ticks.isTicking) return
-  ticks.isTicking = true
-  while (ticks.users > 0) {
-    await setTimeout(TICK_MS)
-    ticks.ms += TICK_MS
-  }
-  ticks.isTicking = false
 }
 
 export async function timed<T>(operation: Promise<T>): Promise<{ value: T; ms: number }> {

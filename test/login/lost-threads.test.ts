@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
-import { test } from 'node:test'
+import { mock, test } from 'node:test'
+import { Worker } from 'node:worker_threads'
 import { isHashJob } from '../support/hash-counter.ts'
-import { whileThreadsDie } from '../support/lost-thread.ts'
 import { own } from '../support/own.ts'
 import { until } from '../support/process.ts'
 import { startTestService, UNLIMITED, WITH_THREADS } from '../support/service.ts'
@@ -29,4 +29,25 @@ for (const [thread, isItsMessage, lost] of THREADS) {
     }
     assert.equal(countLost(), 1)
   })
+}
+
+/** During the action, a thread dies when it gets a message that `isMeant` chooses. */
+async function whileThreadsDie<T>(
+  isMeant: (message: object) => boolean,
+  action: () => Promise<T>,
+): Promise<T> {
+  const { postMessage } = Worker.prototype
+  const posted = mock.method(
+    Worker.prototype,
+    'postMessage',
+    function (this: Worker, message: object) {
+      if (isMeant(message)) void this.terminate()
+      else postMessage.call(this, message)
+    },
+  )
+  try {
+    return await action()
+  } finally {
+    posted.mock.restore()
+  }
 }

@@ -4,7 +4,7 @@
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { connect, createServer, type Socket } from 'node:net'
+import { connect, type Socket } from 'node:net'
 import { after, describe, test } from 'node:test'
 import { setTimeout } from 'node:timers/promises'
 import { openStore } from '../../src/storage/open-store.ts'
@@ -27,6 +27,7 @@ import {
   until,
 } from '../support/process.ts'
 import { UNLIMITED } from '../support/service.ts'
+import { startWire } from '../support/wire.ts'
 
 const OWNER = 'owner@example.com'
 const LEASE_MS = 60_000
@@ -93,7 +94,7 @@ describe('with several hosts', async () => {
   after(first.stop)
   await deployment.addUser(OWNER)
 
-  const hostOf = ({ url }: PostgresServer) => new URL(url).host
+  const hostOf = ({ url }: { url: string }) => new URL(url).host
   const start = (...hosts: string[]): Promise<ServiceProcess> => {
     const { pathname } = new URL(deployment.env.DATABASE_URL ?? '')
     const url = `postgres://postgres@${hosts.join(',')}${pathname}?target_session_attrs=read-write`
@@ -111,11 +112,13 @@ describe('with several hosts', async () => {
     inParallel(times, () => until(async () => (await service.login(OWNER)).status === 200))
 
   test('passes a standby, a silent host, a host that drops packets and one that refuses', async () => {
-    const silent = await own(listenSilently())
+    // Accepts connections and never answers, as a frozen server does.
+    const silent = await own(startWire(first.url))
+    silent.cut()
     const dropping = await own(dropPackets())
     const refusing = `127.0.0.1:${await freePort()}`
     const service = await start(
-      ...[hostOf(second), refusing, silent.host, dropping.host, hostOf(first)],
+      ...[hostOf(second), refusing, hostOf(silent), dropping.host, hostOf(first)],
     )
     await logInOften(service, 20)
     await stop(service)
@@ -168,23 +171,6 @@ describe('with several hosts', async () => {
     await stop(service)
   })
 })
-
-/** Accepts connections and never answers, as a frozen server does. */
-async function listenSilently() {
-  const sockets: Socket[] = []
-  const server = createServer(socket => {
-    sockets.push(socket.on('error', () => {}))
-  })
-  const port = await freePort()
-  await once(server.listen(port, '127.0.0.1'), 'listening')
-  return {
-    host: `127.0.0.1:${port}`,
-    async stop() {
-      server.close()
-      for (const socket of sockets) socket.destroy()
-    },
-  }
-}
 
 /** The kernel drops packets to a full queue of connections, which a stopped process does not empty. */
 async function dropPackets() {

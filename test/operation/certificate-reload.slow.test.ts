@@ -49,6 +49,15 @@ async function install({ cert, key }: Pick<TestCertificate, 'cert' | 'key'>): Pr
   await writeFile(certFile, cert)
 }
 
+/** As Kubernetes does: behind a link that is swapped. */
+async function mount(volume: string, version: string, { cert, key }: TestCertificate) {
+  await mkdir(join(volume, version), { recursive: true })
+  await writeFile(join(volume, version, 'tls.crt'), cert)
+  await writeFile(join(volume, version, 'tls.key'), key, { mode: 0o600 })
+  await symlink(version, join(volume, '..new'))
+  await rename(join(volume, '..new'), join(volume, '..data'))
+}
+
 async function isAnswered(socket: TLSSocket): Promise<boolean> {
   socket.write('GET /.well-known/jwks.json HTTP/1.1\r\nHost: localhost\r\n\r\n')
   const [answer] = await once(socket, 'data')
@@ -173,15 +182,8 @@ describe('while the service runs', async () => {
 
 test('a certificate behind symbolic links is reloaded when they are swapped, as by Kubernetes and certbot', async () => {
   const volume = join(folder, 'volume')
-  const write = async (version: string, { cert, key }: TestCertificate) => {
-    await mkdir(join(volume, version), { recursive: true })
-    await writeFile(join(volume, version, 'tls.crt'), cert)
-    await writeFile(join(volume, version, 'tls.key'), key, { mode: 0o600 })
-    await symlink(version, join(volume, '..new'))
-    await rename(join(volume, '..new'), join(volume, '..data'))
-  }
   // No warning at the start: the certificate is good for more than two weeks.
-  await write('..1', await makeCertificate({ toDays: 15 }))
+  await mount(volume, '..1', await makeCertificate({ toDays: 15 }))
   for (const name of ['tls.crt', 'tls.key']) await symlink(`..data/${name}`, join(volume, name))
   const service = runOwned({
     ...production,
@@ -194,7 +196,7 @@ test('a certificate behind symbolic links is reloaded when they are swapped, as 
     eventsOf(service.lines()).filter(event => String(event).startsWith('tls.'))
   assert.deepEqual(tlsEvents(), [])
   const renewed = await makeCertificate()
-  await nextLine(service, 'tls.reloaded', () => write('..2', renewed))
+  await nextLine(service, 'tls.reloaded', () => mount(volume, '..2', renewed))
   assert.equal(await servedAt(url), renewed.fingerprint)
   assert.deepEqual(tlsEvents(), ['tls.reloaded'])
 })
@@ -243,12 +245,8 @@ describe('mounted as by Kubernetes', async () => {
   const mounted = (name: string) => join(volume, 'mounted', name)
   const target = (name: string) => join(volume, 'mounted', '..2030_01_31', name)
 
-  const { cert, key } = await makeCertificate()
-  await mkdir(join(volume, 'mounted', '..2030_01_31'), { recursive: true })
-  await symlink('..2030_01_31', join(volume, 'mounted', '..data'))
+  await mount(join(volume, 'mounted'), '..2030_01_31', await makeCertificate())
   await ensureKeyFile(target('signing-keys.json'), new Date())
-  await writeFile(target('tls.crt'), cert)
-  await writeFile(target('tls.key'), key)
   for (const name of ['signing-keys.json', 'tls.crt', 'tls.key']) {
     await symlink(join('..data', name), mounted(name))
     if (IS_ROOT) await chown(target(name), 0, UNPRIVILEGED.gid)

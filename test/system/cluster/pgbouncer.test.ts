@@ -8,13 +8,7 @@ import { after, describe, test } from 'node:test'
 import { query } from '../../support/engines.ts'
 import { inParallel, own, ownFolder } from '../../support/own.ts'
 import { eventually, freePort, UNPRIVILEGED } from '../../support/postgres-server.ts'
-import {
-  createDeployment,
-  PROJECT,
-  run,
-  type ServiceProcess,
-  until,
-} from '../../support/process.ts'
+import { createDeployment, run, SERVE, type ServiceProcess, until } from '../../support/process.ts'
 import { countStatuses } from '../../support/service.ts'
 import { AUTH } from '../../support/session-client.ts'
 
@@ -40,8 +34,7 @@ describe('behind PgBouncer in transaction mode', async () => {
   let services: ServiceProcess[] = []
 
   const runOnce = async (...command: string[]) => {
-    const words = [process.execPath, join(PROJECT, 'launch.cjs'), 'src/main.ts', ...command]
-    const { exit, output } = run(env, { command: words, cwd: PROJECT })
+    const { exit, output } = run(env, { command: [...SERVE.slice(0, -1), ...command] })
     return { code: (await exit).code, output: output() }
   }
 

@@ -3,10 +3,11 @@ import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import en from '../../src/page/texts/en.json' with { type: 'json' }
 import { own } from '../support/own.ts'
+import { eventually } from '../support/postgres-server.ts'
 import { PASSWORD, startTestService } from '../support/service.ts'
 import { makeTemporary } from '../support/visitor.ts'
 import { startScreenReader } from './screen-reader.ts'
-import { eventually, startBrowser } from './webdriver.ts'
+import { startBrowser } from './webdriver.ts'
 
 const ENTER = '\uE007'
 const TOO_MANY = en.tooManyAttempts.replace('{wait}', '15 minutes')

@@ -11,11 +11,11 @@ import de from '../../src/page/texts/de.json' with { type: 'json' }
 import en from '../../src/page/texts/en.json' with { type: 'json' }
 import { byEmail, changeAt } from '../storage/fixtures.ts'
 import { own } from '../support/own.ts'
-import { freePort } from '../support/postgres-server.ts'
+import { eventually, freePort } from '../support/postgres-server.ts'
 import { example, makeRecipeFolder, recipe, serverWithSessions } from '../support/recipes.ts'
 import { PASSWORD, startTestService } from '../support/service.ts'
 import { createVisitor, makeTemporary, refreshIn } from '../support/visitor.ts'
-import { BROWSER_NAMES, eventually, startBrowser, type Window } from './webdriver.ts'
+import { BROWSER_NAMES, startBrowser, type Window } from './webdriver.ts'
 
 const ENTER = '\uE007'
 /** How the list of sessions calls a browser. */

@@ -3,18 +3,14 @@ import assert from 'node:assert/strict'
 import { globSync } from 'node:fs'
 import { rm, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { setTimeout } from 'node:timers/promises'
 import { missingOf } from '../support/debian-packages.ts'
-import { freePort } from '../support/postgres-server.ts'
+import { eventually, freePort } from '../support/postgres-server.ts'
 import { type RunningProcess, run } from '../support/process.ts'
 import { PASSWORD } from '../support/service.ts'
 import { makeTemporaryFolder } from '../support/temporary-folder.ts'
 import { FLAGS, findChromium, findHeadlessChromium } from './browser.ts'
 import { openDriverSession, openFirefoxSession, type Send } from './commands.ts'
 import { PACKAGES } from './packages.ts'
-
-/** Far longer than anything takes, on a busy machine, too. */
-const LIMIT_MS = 60_000
 
 /** Programs and their home folder. They end when the process of the tests ends, even if that is killed. */
 export async function createHome(prefix: string) {
@@ -210,18 +206,5 @@ function createWindow(send: Send) {
     skipWait: () => evaluate('(now => { window.Date.now = () => now() + 900_000 })(Date.now)'),
     shows,
     hides: (css: string) => shows(css),
-  }
-}
-
-/** Repeats an attempt until it succeeds. */
-export async function eventually<T>(attempt: () => Promise<T>): Promise<T> {
-  const deadline = performance.now() + LIMIT_MS
-  for (;;) {
-    try {
-      return await attempt()
-    } catch (error) {
-      if (performance.now() > deadline) throw error
-    }
-    await setTimeout(50)
   }
 }

@@ -1,11 +1,14 @@
-// A certificate that is renewed, or replaced by an unusable one, while the service runs.
+// A certificate that is renewed, or replaced by an unusable one, while the service runs; and keys and certificates as
+// Kubernetes mounts them: links to read-only files of root, which the service reads as a member of their group.
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
-import { mkdir, rename, rm, symlink, writeFile } from 'node:fs/promises'
+import { readFileSync } from 'node:fs'
+import { chmod, chown, mkdir, rename, rm, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { beforeEach, describe, test } from 'node:test'
 import type { TLSSocket } from 'node:tls'
 import { ensureKeyFile } from '../../src/keys/key-file.ts'
+import type { Finding } from '../../src/system/finding.ts'
 import {
   makeCertificate,
   servedAt,
@@ -14,8 +17,19 @@ import {
 } from '../support/certificates.ts'
 import { preload } from '../support/old-node.ts'
 import { eventsOf, ownFolder } from '../support/own.ts'
-import { type Line, type RunningProcess, runOwned, SERVE, until } from '../support/process.ts'
+import { UNPRIVILEGED } from '../support/postgres-server.ts'
+import {
+  type Line,
+  PROJECT,
+  type RunningProcess,
+  run,
+  runOwned,
+  SERVE,
+  stop,
+  until,
+} from '../support/process.ts'
 
+const [node = '', ...serve] = SERVE
 const folder = await ownFolder('login-tls-reload-')
 const [certFile, keyFile] = [join(folder, 'tls', 'cert.pem'), join(folder, 'tls', 'key.pem')]
 const production = {
@@ -33,6 +47,15 @@ async function install({ cert, key }: Pick<TestCertificate, 'cert' | 'key'>): Pr
   await mkdir(join(folder, 'tls'), { recursive: true })
   await writeFile(keyFile, key, { mode: 0o600 })
   await writeFile(certFile, cert)
+}
+
+/** As Kubernetes does: behind a link that is swapped. */
+async function mount(volume: string, version: string, { cert, key }: TestCertificate) {
+  await mkdir(join(volume, version), { recursive: true })
+  await writeFile(join(volume, version, 'tls.crt'), cert)
+  await writeFile(join(volume, version, 'tls.key'), key, { mode: 0o600 })
+  await symlink(version, join(volume, '..new'))
+  await rename(join(volume, '..new'), join(volume, '..data'))
 }
 
 async function isAnswered(socket: TLSSocket): Promise<boolean> {
@@ -159,15 +182,8 @@ describe('while the service runs', async () => {
 
 test('a certificate behind symbolic links is reloaded when they are swapped, as by Kubernetes and certbot', async () => {
   const volume = join(folder, 'volume')
-  const write = async (version: string, { cert, key }: TestCertificate) => {
-    await mkdir(join(volume, version), { recursive: true })
-    await writeFile(join(volume, version, 'tls.crt'), cert)
-    await writeFile(join(volume, version, 'tls.key'), key, { mode: 0o600 })
-    await symlink(version, join(volume, '..new'))
-    await rename(join(volume, '..new'), join(volume, '..data'))
-  }
   // No warning at the start: the certificate is good for more than two weeks.
-  await write('..1', await makeCertificate({ toDays: 15 }))
+  await mount(volume, '..1', await makeCertificate({ toDays: 15 }))
   for (const name of ['tls.crt', 'tls.key']) await symlink(`..data/${name}`, join(volume, name))
   const service = runOwned({
     ...production,
@@ -180,7 +196,7 @@ test('a certificate behind symbolic links is reloaded when they are swapped, as 
     eventsOf(service.lines()).filter(event => String(event).startsWith('tls.'))
   assert.deepEqual(tlsEvents(), [])
   const renewed = await makeCertificate()
-  await nextLine(service, 'tls.reloaded', () => write('..2', renewed))
+  await nextLine(service, 'tls.reloaded', () => mount(volume, '..2', renewed))
   assert.equal(await servedAt(url), renewed.fingerprint)
   assert.deepEqual(tlsEvents(), ['tls.reloaded'])
 })
@@ -207,13 +223,96 @@ describe('the validity of the certificate', () => {
       // Shortens the daily interval to 50 ms.
       const hurry = `const { setInterval } = globalThis
         globalThis.setInterval = (f, ms, ...rest) => setInterval(f, ms === 86400000 ? 50 : ms, ...rest)`
-      const [node = '', ...args] = SERVE
       const env = { ...production, NODE_ENV: 'development' }
-      const service = runOwned(env, { command: [node, ...preload(hurry), ...args] })
+      const service = runOwned(env, { command: [node, ...preload(hurry), ...serve] })
       const line = await service.line(event)
       assert.deepEqual([line.level, line.daysLeft], [level, Math.floor(toDays)])
       assert.match(String(line.msg), text)
       await until(async () => eventsOf(service.lines()).filter(each => each === event).length > 2)
     })
   }
+})
+
+describe('mounted as by Kubernetes', async () => {
+  const MANIFEST = readFileSync(join(PROJECT, 'deploy/kubernetes.yaml'), 'utf8')
+  const MOUNTED_MODE = Number.parseInt(/defaultMode: (\d+)/.exec(MANIFEST)?.[1] ?? '', 8)
+  const IS_ROOT = process.getuid?.() === 0
+  /** Only root can give files to another user than the one that runs the service. */
+  const identity = IS_ROOT ? UNPRIVILEGED : {}
+  const DOCTOR = [node, ...serve.slice(0, -1), 'doctor', '--json']
+
+  const volume = await ownFolder('login-mounted-')
+  const mounted = (name: string) => join(volume, 'mounted', name)
+  const target = (name: string) => join(volume, 'mounted', '..2030_01_31', name)
+
+  await mount(join(volume, 'mounted'), '..2030_01_31', await makeCertificate())
+  await ensureKeyFile(target('signing-keys.json'), new Date())
+  for (const name of ['signing-keys.json', 'tls.crt', 'tls.key']) {
+    await symlink(join('..data', name), mounted(name))
+    if (IS_ROOT) await chown(target(name), 0, UNPRIVILEGED.gid)
+    await chmod(target(name), MOUNTED_MODE)
+  }
+  await mkdir(join(volume, 'data'))
+  if (IS_ROOT) await chown(join(volume, 'data'), UNPRIVILEGED.uid, UNPRIVILEGED.gid)
+  await chmod(volume, 0o755)
+  const env = {
+    ...production,
+    // The name in the certificate.
+    JWT_ISSUER: 'https://localhost',
+    DATA_DIR: join(volume, 'data'),
+    SIGNING_KEYS_FILE: mounted('signing-keys.json'),
+    TLS_CERT_FILE: mounted('tls.crt'),
+    TLS_KEY_FILE: mounted('tls.key'),
+  }
+
+  async function examine(other = {}, checks = ['tls', 'keys']): Promise<string[]> {
+    const doctor = run({ ...env, ...other }, { command: DOCTOR, identity })
+    await doctor.exit
+    const findings: Finding[] = JSON.parse(doctor.output().replace(/^\d+ problems? found\.$/m, ''))
+    return findings
+      .filter(({ check }) => checks.includes(check))
+      .map(({ check, state, detail }) => `${check} ${state}: ${detail}`)
+  }
+
+  test('the service starts with files that its group may read, and the doctor finds nothing', async () => {
+    const service = runOwned(env, { identity })
+    await service.line('service.started')
+    await stop(service)
+    for (const finding of await examine()) assert.match(finding, /^\D+ ok: /)
+  })
+
+  test('the doctor and the start warn of a group that the service is not in', {
+    skip: !IS_ROOT && 'only root can give a file to a group that it is not in',
+  }, async () => {
+    for (const name of ['tls.key', 'signing-keys.json']) {
+      await chown(target(name), UNPRIVILEGED.uid, 1)
+    }
+    for (const finding of await examine()) {
+      assert.match(
+        finding,
+        /^\D+ warning: \S+ can be read by the group 1, which this process is not in: chgrp it/,
+      )
+    }
+    const service = runOwned(env, { identity })
+    await service.line('service.started')
+    const warned = service.lines().filter(({ event }) => event === 'service.warning')
+    const text = `${mounted('signing-keys.json')} can be read by the group 1`
+    assert.equal(warned.filter(({ msg }) => String(msg).startsWith(text)).length, 1)
+  })
+
+  test('a data folder that cannot be written to is ok with PostgreSQL in production, not with SQLite', {
+    skip: !IS_ROOT && 'only root can run the doctor as another user',
+  }, async () => {
+    const DATA_DIR = join(volume, 'of-root')
+    await mkdir(DATA_DIR)
+    const DATABASE_URL = 'postgres://ann@127.0.0.1:1/login?sslmode=disable'
+    assert.deepEqual(await examine({ DATA_DIR, DATABASE_URL }, ['data folder']), [
+      `data folder ok: ${DATA_DIR}`,
+    ])
+    const [refused = ''] = await examine({ DATA_DIR }, ['data folder'])
+    assert.match(
+      refused,
+      /^data folder problem: The data folder .* belongs to the user with the id 0/,
+    )
+  })
 })

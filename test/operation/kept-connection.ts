@@ -12,17 +12,14 @@ const TABLES = [
   ...['login_throttle', 'audit_events'],
 ]
 
-export type KeptDatabase = TestDatabase & {
-  /** Removes all rows that requests and commands add, so that the next look at all tables does not take longer. */
-  clear: () => Promise<void>
-  close: () => Promise<void>
-}
+export type KeptDatabase = Awaited<ReturnType<typeof keepConnection>>
 
-export async function keepConnection(database: TestDatabase): Promise<KeptDatabase> {
+export async function keepConnection(database: TestDatabase) {
   const { rows, close } = await connectTo(database)
   return {
     ...database,
     rows,
+    /** Removes all rows that requests and commands add, so that the next look at all tables does not take longer. */
     async clear() {
       for (const table of TABLES) await rows(`delete from ${table}`)
     },

@@ -193,28 +193,13 @@ describe('the ops port', async () => {
       const [, method, route] = labels.exec(name) ?? []
       return method ? [`${method} ${route}`] : []
     })
-    const expected = {
-      GET: [
-        '/admin/v1/audit',
-        '/admin/v1/users',
-        `${AUTH}/sessions`,
-        '/docs',
-        '/login',
-        '/openapi.json',
-      ],
-      HEAD: ['/admin/v1/audit', '/admin/v1/users', `${AUTH}/sessions`, '/docs', '/login'],
-      POST: ['/admin/v1/users', '/login'],
-      DELETE: [`${AUTH}/sessions`],
-      other: ['other'],
-    }
-    assert.deepEqual(
-      new Set(pairs),
-      new Set(
-        Object.entries(expected).flatMap(([method, routes]) =>
-          routes.map(route => `${method} ${route}`),
-        ),
-      ),
-    )
+    const pages = ['/admin/v1/audit', '/admin/v1/users', `${AUTH}/sessions`, '/docs', '/login']
+    const expected = [
+      ...['GET', 'HEAD'].flatMap(method => pages.map(route => `${method} ${route}`)),
+      ...['GET /openapi.json', 'POST /admin/v1/users', 'POST /login', `DELETE ${AUTH}/sessions`],
+      'other other',
+    ]
+    assert.deepEqual(new Set(pairs), new Set(expected))
   })
 
   async function statusOf(path: string): Promise<number> {

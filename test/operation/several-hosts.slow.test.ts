@@ -1,13 +1,18 @@
-// DATABASE_URL with several hosts: the service finds the one that accepts writes, and follows a promotion.
+// A primary with a standby. With several hosts in DATABASE_URL, the service finds the one that accepts writes, and follows
+// a promotion. A failover to a synchronous standby loses no guess: a failure that the standby did not get counts when
+// the lease of its reservation ends.
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { connect, createServer, type Socket } from 'node:net'
+import { connect, type Socket } from 'node:net'
 import { after, describe, test } from 'node:test'
 import { setTimeout } from 'node:timers/promises'
-import { query } from '../support/engines.ts'
+import { openStore } from '../../src/storage/open-store.ts'
+import { makeScopes } from '../storage/fixtures.ts'
+import { nameStandby, query } from '../support/engines.ts'
 import { inParallel, own } from '../support/own.ts'
 import {
+  eventually,
   freePort,
   NO_FSYNC,
   type PostgresServer,
@@ -22,8 +27,64 @@ import {
   until,
 } from '../support/process.ts'
 import { UNLIMITED } from '../support/service.ts'
+import { startWire } from '../support/wire.ts'
 
 const OWNER = 'owner@example.com'
+const LEASE_MS = 60_000
+/** Enough for a busy machine; a reservation waits for it in vain. */
+const OPERATION_TIMEOUT_MS = 5_000
+
+const open = ({ url }: PostgresServer) =>
+  openStore({ engine: 'postgres', url, poolSize: 10 }, () => {}, OPERATION_TIMEOUT_MS)
+
+test('a failure is settled without the standby, and is counted after a failover that loses it', async () => {
+  const primary = await startPostgres(NO_FSYNC)
+  const standby = await primary.createStandby()
+  after(async () => {
+    await standby.end('SIGKILL')
+    await primary.stop()
+  })
+  const store = await open(primary)
+  await store.migrations.apply()
+  await nameStandby(primary, '*')
+  await until(async () => {
+    const [row] = await query(primary.url, 'select sync_state from pg_stat_replication')
+    return row?.sync_state === 'sync'
+  })
+  const now = new Date()
+  const scopes = makeScopes(OWNER, 'client', { pair: 1, email: 1, client: 1 })
+  assert.equal((await store.attempts.reserve(scopes, OWNER, now)).kind, 'admitted')
+
+  const [receiver] = await query(standby.url, 'select pid from pg_stat_wal_receiver')
+  const receiverPid = Number(receiver?.pid)
+  assert.ok(receiverPid > 0)
+  process.kill(receiverPid, 'SIGSTOP')
+  try {
+    await store.attempts.fail(scopes, null, now)
+    await assert.rejects(
+      store.attempts.reserve(makeScopes(), OWNER, now),
+      /timeout/,
+      'a reservation waits for the standby',
+    )
+  } finally {
+    await primary.end('SIGKILL')
+    // What the standby had not read is lost with its receiver. A standby does not always survive the end of
+    // its receiver, so it is started again.
+    process.kill(receiverPid, 'SIGKILL')
+    await standby.end('SIGKILL')
+    await standby.start()
+    await store.close()
+  }
+
+  await eventually(() => query(standby.url, 'select pg_promote()'))
+  const promoted = await open(standby)
+  const later = new Date(now.getTime() + LEASE_MS)
+  const counted = "select failures, pending from login_throttle where scope = 'pair'"
+  const [row] = await query(standby.url, counted)
+  assert.deepEqual(row, { failures: 0, pending: 1 }, 'the failure was lost')
+  assert.equal((await promoted.attempts.reserve(scopes, OWNER, later)).kind, 'blocked')
+  await promoted.close()
+})
 
 describe('with several hosts', async () => {
   const first = await startPostgres(NO_FSYNC)
@@ -33,7 +94,7 @@ describe('with several hosts', async () => {
   after(first.stop)
   await deployment.addUser(OWNER)
 
-  const hostOf = ({ url }: PostgresServer) => new URL(url).host
+  const hostOf = ({ url }: { url: string }) => new URL(url).host
   const start = (...hosts: string[]): Promise<ServiceProcess> => {
     const { pathname } = new URL(deployment.env.DATABASE_URL ?? '')
     const url = `postgres://postgres@${hosts.join(',')}${pathname}?target_session_attrs=read-write`
@@ -51,11 +112,13 @@ describe('with several hosts', async () => {
     inParallel(times, () => until(async () => (await service.login(OWNER)).status === 200))
 
   test('passes a standby, a silent host, a host that drops packets and one that refuses', async () => {
-    const silent = await own(listenSilently())
+    // Accepts connections and never answers, as a frozen server does.
+    const silent = await own(startWire(first.url))
+    silent.cut()
     const dropping = await own(dropPackets())
     const refusing = `127.0.0.1:${await freePort()}`
     const service = await start(
-      ...[hostOf(second), refusing, silent.host, dropping.host, hostOf(first)],
+      ...[hostOf(second), refusing, hostOf(silent), dropping.host, hostOf(first)],
     )
     await logInOften(service, 20)
     await stop(service)
@@ -108,23 +171,6 @@ describe('with several hosts', async () => {
     await stop(service)
   })
 })
-
-/** Accepts connections and never answers, as a frozen server does. */
-async function listenSilently() {
-  const sockets: Socket[] = []
-  const server = createServer(socket => {
-    sockets.push(socket.on('error', () => {}))
-  })
-  const port = await freePort()
-  await once(server.listen(port, '127.0.0.1'), 'listening')
-  return {
-    host: `127.0.0.1:${port}`,
-    async stop() {
-      server.close()
-      for (const socket of sockets) socket.destroy()
-    },
-  }
-}
 
 /** The kernel drops packets to a full queue of connections, which a stopped process does not empty. */
 async function dropPackets() {

@@ -17,7 +17,7 @@ import bcrypt from 'bcrypt'
 import { makeCertificate, servedAt } from '../support/certificates.ts'
 import { createCli } from '../support/cli.ts'
 import { ENGINES, type TestDatabase } from '../support/engines.ts'
-import { scrape } from '../support/metrics.ts'
+import { type Series, scrape } from '../support/metrics.ts'
 import { inParallel } from '../support/own.ts'
 import { freePort } from '../support/postgres-server.ts'
 import { createDeployment, type Line, runOwned, SERVE, stop, until } from '../support/process.ts'
@@ -47,19 +47,18 @@ const MIB = 1_048_576
 const HOUR_S = 3_600
 const emailOf = (user: number) => `user${user}@example.com`
 
-type Sample = Record<Figure, number> & { second: number }
-
-/** The figures with their units, as the report names them. */
-const FIGURES = {
-  residentMiB: 'resident memory, MiB',
-  heapMiB: 'heap in use, MiB',
-  descriptors: 'descriptors',
-  handles: 'handles of the event loop',
-  lagMs: 'lag of the event loop (p99), ms',
-  tablesMiB: 'tables and indexes, MiB',
-  walMiB: 'write-ahead log, MiB',
-}
-type Figure = keyof typeof FIGURES
+const DESCRIPTORS = 'process_open_fds'
+/** As the report names them, with their metrics and units; "tables" and "wal" are read from the database. */
+const FIGURES: [name: string, metric: string, unit: number][] = [
+  ['resident memory, MiB', 'process_resident_memory_bytes', MIB],
+  ['heap in use, MiB', 'nodejs_heap_size_used_bytes', MIB],
+  ['descriptors', DESCRIPTORS, 1],
+  ['handles of the event loop', 'nodejs_active_handles_total', 1],
+  ['lag of the event loop (p99), ms', 'nodejs_eventloop_lag_p99_seconds', 0.001],
+  ['tables and indexes, MiB', 'tables', MIB],
+  ['write-ahead log, MiB', 'wal', MIB],
+]
+type Sample = { second: number; series: Series }
 
 /** The lines of the two parts of the report. */
 const report: { loads: string[]; rows: string[] } = { loads: [], rows: [] }
@@ -92,9 +91,14 @@ describe('at half of the capacity', { concurrency: true }, () => {
       const service = runOwned(env, { command })
       after(cli.remove)
       after(deployment.remove)
-      const sample = (second: number) => takeSample(env.OPS_PORT, deployment.database, second)
+      const sample = async (second: number): Promise<Sample> => {
+        const { tables, wal } = await bytesOf(deployment.database)
+        const series = await scrape(env.OPS_PORT)
+        return { second, series: series.set('tables', tables).set('wal', wal) }
+      }
       await until(() => isReady(env.OPS_PORT))
-      const idle = await sample(0)
+      const descriptors = async () => Number((await scrape(env.OPS_PORT)).get(DESCRIPTORS))
+      const idle = await descriptors()
 
       const url = `https://${HOST}:${env.PORT}`
       const client = await createClient(url, '', trusted)
@@ -140,7 +144,7 @@ describe('at half of the capacity', { concurrency: true }, () => {
       assert.ok(await isReady(env.OPS_PORT))
 
       client.close()
-      await until(async () => (await sample(0)).descriptors <= idle.descriptors)
+      await until(async () => (await descriptors()) <= idle)
       await stop(service)
       const events = globSync(`${log}*`).flatMap(eventsIn)
       const errors = events.filter(({ level, count }) => level === 'error' && !count)
@@ -151,9 +155,9 @@ describe('at half of the capacity', { concurrency: true }, () => {
       report.loads.push(
         `- ${engine}: ${roundsPerSecond.toFixed(1)} rounds per second, ${rounds} in all: ${logins} logins, ${wrong} wrong passwords, ${logouts} logouts, ${others} other requests; ${late - lateAtCapacity} answers of a time limit, and ${lateAtCapacity} more while the capacity was measured.`,
       )
-      for (const [figure, name] of Object.entries(FIGURES)) {
-        const { mean, perHour } = trendOf(samples, figure as Figure)
-        report.rows.push(`| ${engine} | ${name} | ${mean.toFixed(1)} | ${perHour.toFixed(1)} |`)
+      for (const [name, metric, unit] of FIGURES) {
+        const [mean, perHour] = trendOf(samples, metric).map(it => (it / unit).toFixed(1))
+        report.rows.push(`| ${engine} | ${name} | ${mean} | ${perHour} |`)
       }
     })
   }
@@ -235,26 +239,6 @@ async function runRound(send: (call: Call) => Promise<Answer>, counts: Counts): 
   await ask('others', 401, session)
 }
 
-async function takeSample(
-  opsPort: string,
-  database: TestDatabase,
-  second: number,
-): Promise<Sample> {
-  const series = await scrape(opsPort)
-  const gauge = (name: string) => series.get(name) ?? Number.NaN
-  const { tables, wal } = await bytesOf(database)
-  return {
-    second,
-    residentMiB: gauge('process_resident_memory_bytes') / MIB,
-    heapMiB: gauge('nodejs_heap_size_used_bytes') / MIB,
-    descriptors: gauge('process_open_fds'),
-    handles: gauge('nodejs_active_handles_total'),
-    lagMs: gauge('nodejs_eventloop_lag_p99_seconds') * 1_000,
-    tablesMiB: tables / MIB,
-    walMiB: wal / MIB,
-  }
-}
-
 async function bytesOf({ config, rows }: TestDatabase): Promise<{ tables: number; wal: number }> {
   if (config.engine === 'sqlite') {
     const sizeOf = (file: string) => statSync(file, { throwIfNoEntry: false })?.size ?? 0
@@ -266,12 +250,14 @@ async function bytesOf({ config, rows }: TestDatabase): Promise<{ tables: number
 }
 
 /** The mean of the second half, and how much the figure grows in an hour by the line of least squares through it. */
-function trendOf(samples: Sample[], figure: Figure): { mean: number; perHour: number } {
-  const half = samples.slice(Math.floor(samples.length / 2))
+function trendOf(samples: Sample[], metric: string): number[] {
+  const half = samples
+    .slice(Math.floor(samples.length / 2))
+    .map(({ second, series }) => ({ second, value: Number(series.get(metric)) }))
   const meanOf = (values: number[]) => values.reduce((sum, value) => sum + value, 0) / values.length
   const meanSecond = meanOf(half.map(({ second }) => second))
-  const mean = meanOf(half.map(each => each[figure]))
-  const covariance = meanOf(half.map(each => (each.second - meanSecond) * (each[figure] - mean)))
+  const mean = meanOf(half.map(({ value }) => value))
+  const covariance = meanOf(half.map(each => (each.second - meanSecond) * (each.value - mean)))
   const variance = meanOf(half.map(({ second }) => (second - meanSecond) ** 2))
-  return { mean, perHour: (covariance / variance) * HOUR_S }
+  return [mean, (covariance / variance) * HOUR_S]
 }

@@ -6,16 +6,8 @@ import type { TestDatabase } from './engines.ts'
 
 const MOVED_DATE = new URL('moved-date.ts', import.meta.url).href
 
-export type MovedClock = {
-  /** The environment of a process whose clock is moved. */
-  env: Record<string, string>
-  move: (byMs: number) => Promise<void>
-  /** The clock stands still until it is moved. */
-  freeze: () => Promise<void>
-}
-
 /** Keeps a file in the folder. */
-export async function createMovedClock(folder: string, byMs: number): Promise<MovedClock> {
+export async function createMovedClock(folder: string, byMs: number) {
   const file = join(folder, `moved-clock-${randomUUID()}`)
   async function set(text: string): Promise<void> {
     // A process never reads a file that is half written.
@@ -24,8 +16,10 @@ export async function createMovedClock(folder: string, byMs: number): Promise<Mo
   }
   await set(String(byMs))
   return {
+    /** The environment of a process whose clock is moved. */
     env: { NODE_OPTIONS: `--import=${MOVED_DATE}`, MOVED_CLOCK_FILE: file },
-    move: ms => set(String(ms)),
+    move: (ms: number) => set(String(ms)),
+    /** The clock stands still until it is moved. */
     freeze: () => set(`=${Date.now()}`),
   }
 }

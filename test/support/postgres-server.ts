@@ -17,25 +17,12 @@ const run = promisify(execFile)
 /** PostgreSQL refuses to run as root. This user exists on every Debian and owns no files. */
 export const UNPRIVILEGED = { uid: 65534, gid: 65534 }
 
-export type PostgresServer = {
-  url: string
-  /** Has what further servers need: see `TEST_POSTGRES`. */
-  folder: string
-  /** Ends the server by SIGINT (it shuts down) or SIGKILL; the data stay. */
-  end: (signal: 'SIGINT' | 'SIGKILL') => Promise<void>
-  /** Starts the server again, on the same port. */
-  start: () => Promise<void>
-  pid: () => number
-  /** A standby that follows this server; ends this server for a moment to copy its data. */
-  createStandby: (settings?: string[]) => Promise<PostgresServer>
-  /** Ends the server and removes its data. */
-  stop: () => Promise<void>
-}
+export type PostgresServer = Awaited<ReturnType<typeof launchPostgres>>
 
 /** For tests: answered commits survive a killed server, but not a power cut. */
 export const NO_FSYNC = ['-c', 'fsync=off', '-c', 'full_page_writes=off']
 
-export async function startPostgres(settings: string[] = []): Promise<PostgresServer> {
+export async function startPostgres(settings: string[] = []) {
   const isRoot = process.getuid?.() === 0
   const identity = isRoot ? UNPRIVILEGED : {}
   // Programs cannot be run from every folder in memory, so only the data are there.
@@ -66,7 +53,8 @@ export async function startPostgres(settings: string[] = []): Promise<PostgresSe
 
   return {
     ...primary,
-    async createStandby(more = []) {
+    /** A standby that follows this server; ends this server for a moment to copy its data. */
+    async createStandby(more: string[] = []) {
       const copy = join(dataFolder, randomUUID())
       await primary.end('SIGINT')
       await run('cp', ['-a', data, copy])
@@ -78,6 +66,7 @@ export async function startPostgres(settings: string[] = []): Promise<PostgresSe
       const source = `primary_conninfo=host=${hostname} port=${port} user=postgres`
       return launch(copy, [...settings, '-c', source, ...more])
     },
+    /** Ends the server and removes its data. */
     async stop() {
       await primary.end('SIGINT')
       for (const each of [folder, dataFolder]) await rm(each, { recursive: true, force: true })
@@ -91,7 +80,7 @@ async function launchPostgres(
   identity: { uid?: number; gid?: number },
   data: string,
   settings: string[],
-): Promise<PostgresServer> {
+) {
   const port = await freePort()
   const options = [
     ...['-p', String(port), '-k', folder, '-h', '127.0.0.1', '-c', 'max_connections=300'],
@@ -103,7 +92,8 @@ async function launchPostgres(
   let server: ChildProcess
 
   async function start(): Promise<void> {
-    await repeat(async () => {
+    // Processes that a killed server left behind prevent the next start for a moment.
+    await eventually(async () => {
       server = spawn(join(binaries, 'postgres'), ['-D', data, ...options], {
         ...identity,
         cwd: folder,
@@ -122,11 +112,13 @@ async function launchPostgres(
 
   return {
     url,
+    /** Has what further servers need: see `TEST_POSTGRES`. */
     folder,
+    /** Ends the server by SIGINT (it shuts down) or SIGKILL; the data stay. */
     end,
+    /** Starts the server again, on the same port. */
     start,
     pid: () => server.pid ?? 0,
-    createStandby: () => Promise.reject(new Error('not a primary')),
     stop: () => end('SIGINT'),
   }
 }
@@ -150,21 +142,21 @@ async function findBinaries(folder: string, mustCopy: boolean): Promise<string> 
   return join(copy, 'bin')
 }
 
-/** Processes that a killed server left behind prevent the next start for a moment. */
-async function repeat(attempt: () => Promise<void>): Promise<void> {
-  const deadline = Date.now() + 120_000
+/** Repeats an attempt until it succeeds; throws its last error if that takes too long. */
+export async function eventually<T>(attempt: () => Promise<T>): Promise<T> {
+  const deadline = performance.now() + 300_000
   for (;;) {
     try {
       return await attempt()
     } catch (error) {
-      if (Date.now() > deadline) throw error
+      if (performance.now() > deadline) throw error
       await setTimeout(50)
     }
   }
 }
 
 async function answers(url: string, server: ChildProcess): Promise<void> {
-  await repeat(async () => {
+  await eventually(async () => {
     if (hasEnded(server)) return
     // Without a limit, a server that hangs while it starts would never be asked again.
     const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: 10_000 })

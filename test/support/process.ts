@@ -14,9 +14,9 @@ import bcrypt from 'bcrypt'
 import type { EngineName } from '../../src/storage/sql/engine.ts'
 import { changeAt } from '../storage/fixtures.ts'
 import { copyDevelopmentCertificate } from './certificates.ts'
-import { createMigratedDatabase, openPatientStore, query, type TestDatabase } from './engines.ts'
+import { createMigratedDatabase, openPatientStore, query } from './engines.ts'
 import { endWithTests, freePort, type PostgresServer } from './postgres-server.ts'
-import { type Answer, type Call, createClient, ISSUER, PASSWORD, TEST_COST } from './service.ts'
+import { createClient, ISSUER, PASSWORD, TEST_COST } from './service.ts'
 import { makeTemporaryFolder } from './temporary-folder.ts'
 
 export const PROJECT = fileURLToPath(new URL('../..', import.meta.url))
@@ -27,27 +27,9 @@ export type Line = { level: string; event: string; err?: { message: string } } &
 >
 export type Exit = { code: number | null; signal: NodeJS.Signals | null }
 
-export type RunningProcess = {
-  pid: number
-  lines: () => Line[]
-  /** Everything written to stdout and stderr. */
-  output: () => string
-  /** Waits for the first line of this event; rejects if the process ends without one. */
-  line: (event: string) => Promise<Line>
-  exit: Promise<Exit>
-  /** Returns false if the process has ended already. */
-  kill: (signal: NodeJS.Signals | 0) => boolean
-  /** Signals its process group, if it has its own: npm starts further processes. */
-  killGroup: (signal: NodeJS.Signals) => boolean
-}
-
-export type ServiceProcess = RunningProcess & {
-  url: string
-  call: (call: Call) => Promise<Answer>
-  login: (email: string, password?: string) => Promise<Answer>
-  /** The status of a health endpoint. */
-  health: (path: '/livez' | '/readyz') => Promise<number>
-}
+export type RunningProcess = ReturnType<typeof watch>
+export type Deployment = Awaited<ReturnType<typeof createDeployment>>
+export type ServiceProcess = Awaited<ReturnType<Deployment['start']>>
 
 type Command = {
   command?: string[]
@@ -113,7 +95,7 @@ export async function stop(service: RunningProcess): Promise<void> {
   assert.deepEqual(await service.exit, { code: 0, signal: null })
 }
 
-function watch(child: ChildProcess, hasOwnGroup: boolean): RunningProcess {
+function watch(child: ChildProcess, hasOwnGroup: boolean) {
   const { pid = 0, stdout, stderr } = child
   if (!stdout || !stderr) throw new Error('the outputs are not piped')
   const lines: Line[] = []
@@ -132,8 +114,10 @@ function watch(child: ChildProcess, hasOwnGroup: boolean): RunningProcess {
   return {
     pid,
     lines: () => [...lines],
+    /** Everything written to stdout and stderr. */
     output: () => output,
-    async line(event) {
+    /** Waits for the first line of this event; rejects if the process ends without one. */
+    async line(event: string): Promise<Line> {
       const earlier = lines.find(line => line.event === event)
       if (earlier) return earlier
       const ended = exit.then(({ code, signal }) => {
@@ -143,8 +127,10 @@ function watch(child: ChildProcess, hasOwnGroup: boolean): RunningProcess {
       return line
     },
     exit,
-    kill: signal => child.kill(signal),
-    killGroup(signal) {
+    /** Returns false if the process has ended already. */
+    kill: (signal: NodeJS.Signals | 0) => child.kill(signal),
+    /** Signals its process group, if it has its own: npm starts further processes. */
+    killGroup(signal: NodeJS.Signals) {
       try {
         return hasOwnGroup && process.kill(-pid, signal)
       } catch {
@@ -154,22 +140,12 @@ function watch(child: ChildProcess, hasOwnGroup: boolean): RunningProcess {
   }
 }
 
-export type Deployment = {
-  database: TestDatabase
-  dataDir: string
-  env: Record<string, string>
-  addUser: (email: string, passwordHash?: string) => Promise<void>
-  start: (env?: Record<string, string>, command?: Command) => Promise<ServiceProcess>
-  /** Kills the processes that still run, and removes the database and the folder. */
-  remove: () => Promise<void>
-}
-
 /** A database and a data folder for services that a test starts and kills; without tables, if not `hasTables`. */
 export async function createDeployment(
   engine: EngineName,
   env: Record<string, string> = {},
   server?: string,
-): Promise<Deployment> {
+) {
   const database = await createMigratedDatabase(engine, server)
   const { config } = database
   const dataDir =
@@ -188,11 +164,11 @@ export async function createDeployment(
     database,
     dataDir,
     env: fullEnv,
-    async addUser(email, hash = passwordHash) {
+    async addUser(email: string, hash = passwordHash) {
       const user = { id: randomUUID(), email, name: 'Test', role: 'user' }
       await store.users.insert({ ...user, passwordHash: hash }, changeAt())
     },
-    async start(more = {}, command = {}) {
+    async start(more: Record<string, string> = {}, command: Command = {}) {
       const opsPort = more.OPS_PORT ?? String(await freePort())
       const service = run({ ...fullEnv, ...more, OPS_PORT: opsPort }, command)
       started.push(service)
@@ -204,10 +180,13 @@ export async function createDeployment(
         ...service,
         url,
         call: client.call,
-        login: (email, password = PASSWORD) => client.call({ body: { email, password } }),
-        health: async path => (await fetch(`http://127.0.0.1:${opsPort}${path}`)).status,
+        login: (email: string, password = PASSWORD) => client.call({ body: { email, password } }),
+        /** The status of a health endpoint. */
+        health: async (path: '/livez' | '/readyz') =>
+          (await fetch(`http://127.0.0.1:${opsPort}${path}`)).status,
       }
     },
+    /** Kills the processes that still run, and removes the database and the folder. */
     async remove() {
       await Promise.all(started.map(end))
       await store.close()
@@ -237,31 +216,22 @@ export async function until(condition: () => Promise<boolean>, withinMs = 300_00
 }
 
 const TICK_MS = 50
-const ticks = { ms: 0, users: 0, isTicking: false }
 
 /**
  * Like `timed`, for time limits. Counts the time by short timers, one after the other: while the machine stands still,
  * or is so busy that the timers of the service come late, these come late too.
  */
 export async function timedByTicks<T>(operation: Promise<T>): Promise<{ value: T; ms: number }> {
-  ticks.users++
-  void tick()
-  const startMs = ticks.ms
+  let ms = 0
+  let isOver = false
+  void (async () => {
+    for (; !isOver; ms += TICK_MS) await setTimeout(TICK_MS)
+  })()
   try {
-    return { value: await operation, ms: ticks.ms - startMs }
+    return { value: await operation, ms }
   } finally {
-    ticks.users--
+    isOver = true
   }
-}
-
-async function tick(): Promise<void> {
-  if (ticks.isTicking) return
-  ticks.isTicking = true
-  while (ticks.users > 0) {
-    await setTimeout(TICK_MS)
-    ticks.ms += TICK_MS
-  }
-  ticks.isTicking = false
 }
 
 export async function timed<T>(operation: Promise<T>): Promise<{ value: T; ms: number }> {

@@ -44,7 +44,7 @@ export async function startWire(address: string) {
       mend()
       for (const socket of sockets) socket.resume()
     },
-    stop() {
+    async stop() {
       server.close()
       for (const socket of sockets) socket.destroy()
     },

@@ -6,9 +6,11 @@ import { developmentFiles } from '../../../src/http/connection/tls.ts'
 import { inParallel, ownFolder } from '../../support/own.ts'
 import { freePort } from '../../support/postgres-server.ts'
 import { PROJECT } from '../../support/process.ts'
+import { recipe } from '../../support/recipes.ts'
 import { createClient } from '../../support/service.ts'
 import { startProxy } from '../proxy.ts'
 
+const DOCUMENT = await readFile(join(PROJECT, 'docs/operations.md'), 'utf8')
 const CERTIFICATE_FOLDER = process.env.TEST_TEMPLATES ?? ''
 const { certFile, keyFile } = developmentFiles(CERTIFICATE_FOLDER)
 
@@ -35,7 +37,9 @@ export async function startBalancer(name: BalancerName, targets: Target[]) {
   const parts = await Promise.all([certFile, keyFile].map(part => readFile(part, 'utf8')))
   await writeFile(pem, parts.join('\n'))
   const port = await freePort()
-  const recipe = await readRecipe(name)
+  const code = recipe('Behind a load balancer', name, 0, DOCUMENT)
+    .replace(/\/etc\/\w+\/login-ca.pem/, certFile)
+    .replace('login.example.com', 'localhost')
   const file = join(folder, 'configuration')
   const commands = {
     haproxy: ['/usr/sbin/haproxy', '-db', '-f', file],
@@ -44,7 +48,7 @@ export async function startBalancer(name: BalancerName, targets: Target[]) {
   await writeFile(
     file,
     name === 'haproxy'
-      ? fill(recipe, {
+      ? fill(code, {
           bind: [`bind 127.0.0.1:${port} ssl crt ${pem}`],
           server: targets.map(
             (target, index) =>
@@ -54,7 +58,7 @@ export async function startBalancer(name: BalancerName, targets: Target[]) {
       : `daemon off; pid ${folder}/pid; events {} http { access_log off;
           client_body_temp_path ${folder}; proxy_temp_path ${folder};
           fastcgi_temp_path ${folder}; uwsgi_temp_path ${folder}; scgi_temp_path ${folder};
-          ${fill(recipe, {
+          ${fill(code, {
             listen: [`listen 127.0.0.1:${port} ssl;`],
             ssl_certificate: [`ssl_certificate ${pem};`],
             ssl_certificate_key: [`ssl_certificate_key ${pem};`],
@@ -67,19 +71,9 @@ export async function startBalancer(name: BalancerName, targets: Target[]) {
   return client.call
 }
 
-/** The recipe is the first block of this language in the document. */
-async function readRecipe(language: string): Promise<string> {
-  const document = await readFile(join(PROJECT, 'docs', 'operations.md'), 'utf8')
-  const recipe = document.split(`\`\`\`${language}\n`)[1]?.split('```')[0]
-  if (!recipe) throw new Error(`docs/operations.md has no recipe for ${language}`)
-  return recipe
-    .replace(/\/etc\/\w+\/login-ca.pem/, certFile)
-    .replace('login.example.com', 'localhost')
-}
-
 /** Replaces the lines of each directive, which must exist. "server {" opens a block and stays. */
-function fill(recipe: string, directives: Record<string, string[]>): string {
-  let lines = recipe.split('\n')
+function fill(code: string, directives: Record<string, string[]>): string {
+  let lines = code.split('\n')
   for (const [name, replacement] of Object.entries(directives)) {
     const isReplaced = (line: string) => line.trim().startsWith(`${name} `) && !line.endsWith('{')
     const at = lines.findIndex(isReplaced)

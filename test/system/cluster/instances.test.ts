@@ -102,16 +102,9 @@ describe('three instances behind HAProxy', async () => {
         end(last)
         await until(() => isUsed(during))
         await load.stop()
-        t.diagnostic(
-          `failed: ${JSON.stringify(load.statuses())} of ${load.answeredAt.length} requests, ` +
-            `the last ${((lastFailureAt() - beganAt) / 1000).toFixed(1)} s after the fault`,
-        )
-        const { found, acknowledged } = await load.found(deployment.database)
-        t.diagnostic(
-          `${found} of ${acknowledged} acknowledged tokens found, ${load.endedSessions()} sessions ended`,
-        )
-        assert.equal(found, acknowledged)
-        assert.equal(load.endedSessions(), 0)
+        const recoveredMs = lastFailureAt() - beganAt
+        t.diagnostic(`the last failure was ${(recoveredMs / 1000).toFixed(1)} s after the fault`)
+        await load.assertKept(deployment.database, t)
       } finally {
         end(last)
         await load.stop()

@@ -1,5 +1,7 @@
 // Logins and refreshes without an end, as from many users, and what became of them.
+import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
+import type { TestContext } from 'node:test'
 import { setTimeout } from 'node:timers/promises'
 import { decodeJwt } from 'jose'
 import type { TestDatabase } from '../../support/engines.ts'
@@ -13,8 +15,6 @@ const PAUSES_MS = { login: 20, refresh: 1_100 }
 
 /** Status 0: the connection ended without an answer. */
 type Failure = { status: number; ms: number; endedAt: number }
-
-export type Load = ReturnType<typeof startLoad>
 
 /** Per email, one client logs in again and again, and `sessionsEach` clients refresh a session each. */
 export function startLoad(
@@ -74,20 +74,20 @@ export function startLoad(
   return {
     failures,
     answeredAt,
-    /** The number of failures per status. */
-    statuses: () => countStatuses(failures),
-    /** How many sessions have ended although no one ended them. All passwords are right. */
-    endedSessions: () => failures.filter(({ status }) => status === REFUSED).length,
     async stop(): Promise<void> {
       isStopped = true
       await Promise.all(clients)
     },
-    /** How many of the acknowledged tokens the database has. */
-    async found(database: TestDatabase): Promise<{ found: number; acknowledged: number }> {
-      const rows = await database.rows('select id from refresh_tokens')
-      const stored = new Set(rows.map(({ id }) => id))
-      const found = acknowledged.filter(id => stored.has(id)).length
-      return { found, acknowledged: acknowledged.length }
+    /** The database has every acknowledged token, and no session has ended: all passwords are right. */
+    async assertKept({ rows }: TestDatabase, t: TestContext): Promise<void> {
+      const stored = new Set((await rows('select id from refresh_tokens')).map(({ id }) => id))
+      const lost = acknowledged.filter(id => !stored.has(id))
+      const ended = failures.filter(({ status }) => status === REFUSED)
+      t.diagnostic(
+        `failed: ${JSON.stringify(countStatuses(failures))} of ${answeredAt.length + failures.length} requests; ` +
+          `${lost.length} of ${acknowledged.length} acknowledged tokens lost, ${ended.length} sessions ended`,
+      )
+      assert.deepEqual([lost, ended], [[], []])
     },
   }
 }

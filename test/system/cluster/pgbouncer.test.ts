@@ -1,25 +1,15 @@
 // The service notices PgBouncer, and works behind every version in transaction mode. Needs `pgbouncer` on the PATH.
 import assert from 'node:assert/strict'
-import { type ChildProcess, spawn } from 'node:child_process'
-import { randomUUID } from 'node:crypto'
+import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { chmod, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { after, describe, test } from 'node:test'
-import bcrypt from 'bcrypt'
-import { openStore } from '../../../src/storage/open-store.ts'
-import { changeAt } from '../../storage/fixtures.ts'
-import { createTestDatabase, query } from '../../support/engines.ts'
+import { query } from '../../support/engines.ts'
 import { inParallel, own, ownFolder } from '../../support/own.ts'
-import { freePort, UNPRIVILEGED } from '../../support/postgres-server.ts'
-import {
-  createDeployment,
-  PROJECT,
-  run,
-  type ServiceProcess,
-  until,
-} from '../../support/process.ts'
-import { countStatuses, PASSWORD, TEST_COST } from '../../support/service.ts'
+import { eventually, freePort, UNPRIVILEGED } from '../../support/postgres-server.ts'
+import { createDeployment, run, SERVE, type ServiceProcess, until } from '../../support/process.ts'
+import { countStatuses } from '../../support/service.ts'
 import { AUTH } from '../../support/session-client.ts'
 
 const INSTANCES = 3
@@ -29,22 +19,22 @@ const ROLE = 'pooled login'
 const OWNER = 'owner@example.com'
 
 describe('behind PgBouncer in transaction mode', async () => {
-  const deployment = await own(createDeployment('postgres'))
-  const database = await createTestDatabase('postgres')
-  const url = new URL(database.config.engine === 'postgres' ? database.config.url : '')
-  await database.rows(`drop role if exists "${ROLE}"`)
-  await database.rows(`create role "${ROLE}" login`)
-  await database.rows(`alter database ${url.pathname.slice(1)} owner to "${ROLE}"`)
+  const deployment = await createDeployment('postgres')
+  const { rows } = deployment.database
+  const url = new URL(deployment.env.DATABASE_URL ?? '')
+  await rows(`drop role if exists "${ROLE}"`)
+  await rows(`create role "${ROLE}" login`)
+  await rows(`alter database ${url.pathname.slice(1)} owner to "${ROLE}"`)
+  await rows(`drop schema public cascade; create schema public authorization "${ROLE}"`)
   const pooler = await own(startPgBouncer(url.port))
-  after(database.drop)
+  after(deployment.remove)
   url.port = pooler.port
   url.username = ROLE
   const env = { ...deployment.env, DATABASE_URL: url.toString() }
   let services: ServiceProcess[] = []
 
   const runOnce = async (...command: string[]) => {
-    const words = [process.execPath, join(PROJECT, 'launch.cjs'), 'src/main.ts', ...command]
-    const { exit, output } = run(env, { command: words, cwd: PROJECT })
+    const { exit, output } = run(env, { command: [...SERVE.slice(0, -1), ...command] })
     return { code: (await exit).code, output: output() }
   }
 
@@ -64,35 +54,22 @@ describe('behind PgBouncer in transaction mode', async () => {
     const left = await query(env.DATABASE_URL ?? '', 'show plan_cache_mode')
     assert.deepEqual(left, [{ plan_cache_mode: 'auto' }], 'nothing was set for others')
 
-    for (const statement of statements.split('; ')) await database.rows(statement)
+    for (const statement of statements.split('; ')) await rows(statement)
     await pooler.reconnect()
     await until(async () => (await runOnce('database', 'status')).code === 0)
     // All of them set up the empty database at once.
     services = await inParallel(INSTANCES, () => deployment.start(env))
-    const store = await openStore(database.config)
-    const passwordHash = await bcrypt.hash(PASSWORD, TEST_COST)
-    const user = { id: randomUUID(), email: OWNER, name: 'Test', role: 'user' }
-    await store.users.insert({ ...user, passwordHash }, changeAt())
-    await store.close()
+    await deployment.addUser(OWNER)
   })
 
-  const onAll = <T>(
-    count: number,
-    action: (service: ServiceProcess, index: number) => Promise<T>,
-  ) =>
-    inParallel(count, index => {
-      const service = services[index % services.length]
-      assert.ok(service)
-      return action(service, index)
-    })
-
   test('logins, refreshes and logouts succeed', async () => {
-    const logins = await onAll(30, service => service.login(OWNER))
+    const serviceAt = (index: number) => services[index % INSTANCES] ?? assert.fail()
+    const logins = await inParallel(30, index => serviceAt(index).login(OWNER))
     assert.deepEqual(countStatuses(logins), { 200: 30 })
     const send = (path: string) =>
-      onAll(30, (service, index) => {
+      inParallel(30, index => {
         const { refreshToken } = logins[index]?.json.data ?? {}
-        return service.call({ path: `${AUTH}/${path}`, body: { refreshToken } })
+        return serviceAt(index).call({ path: `${AUTH}/${path}`, body: { refreshToken } })
       })
     assert.deepEqual(countStatuses(await send('refresh')), { 200: 30 })
     assert.deepEqual(countStatuses(await send('logout')), { 200: 30 })
@@ -122,18 +99,10 @@ default_pool_size = ${SERVER_CONNECTIONS}
   )
   // It refuses to run as root.
   const identity = process.getuid?.() === 0 ? UNPRIVILEGED : {}
-  const child: ChildProcess = spawn('pgbouncer', ['--quiet', file], {
-    ...identity,
-    stdio: 'inherit',
-  })
+  const child = spawn('pgbouncer', ['--quiet', file], { ...identity, stdio: 'inherit' })
   const ask = (statement: string) =>
     query(`postgres://console@127.0.0.1:${port}/pgbouncer`, statement)
-  await until(() =>
-    ask('show version').then(
-      () => true,
-      () => false,
-    ),
-  )
+  await eventually(() => ask('show version'))
   return {
     port,
     reconnect: () => ask('reconnect'),

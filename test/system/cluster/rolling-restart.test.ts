@@ -39,12 +39,7 @@ for (const balancerName of ['haproxy', 'nginx'] as const) {
       await until(() => isUsed(successor))
     }
     await load.stop()
-    const { found, acknowledged } = await load.found(deployment.database)
-    t.diagnostic(
-      `${balancerName}: ${load.failures.length} of ${load.answeredAt.length + load.failures.length} requests failed, ` +
-        `${found} of ${acknowledged} acknowledged tokens found, ${load.endedSessions()} sessions ended`,
-    )
-    assert.deepEqual(load.statuses(), {})
-    assert.equal(found, acknowledged)
+    await load.assertKept(deployment.database, t)
+    assert.deepEqual(load.failures, [])
   })
 }

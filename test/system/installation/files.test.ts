@@ -1,4 +1,4 @@
-// The files of deploy/ fit the service. installing.test.ts uses those that docs/installing.md names.
+// The files of deploy/ and SQLite's own program fit the service. installing.test.ts uses those that docs/installing.md names.
 import assert from 'node:assert/strict'
 import { execFileSync, spawnSync } from 'node:child_process'
 import { cpSync, existsSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
@@ -174,6 +174,16 @@ test('Caddyfile: all public paths, and a login in which Caddy does not believe t
   const headers = { 'X-Forwarded-Proto': 'https', 'X-Forwarded-For': '127.0.0.1' }
   await assertSamePublicPaths(throughCaddy.call, call => direct.call({ ...call, headers }))
   for (const client of [throughCaddy, direct]) client.close()
+})
+
+test("Debian's sqlite3, which is older than that of Node, finds no fault in a file of the service", async () => {
+  const { config, rows } = deployment.database
+  assert.ok(config.engine === 'sqlite')
+  // An event without fields, as that of an ended session.
+  await rows(`insert into audit_events (at, actor_kind, actor, host, action, target)
+    values ('2030-01-31T12:00:00.000Z', 'user', 'root', 'login1', 'session.ended', 'ann@example.com')`)
+  const checks = [config.file, 'pragma integrity_check; pragma foreign_key_check']
+  assert.equal(execFileSync('sqlite3', checks, { encoding: 'utf8' }), 'ok\n')
 })
 
 /** With an address of the client's own choice. */

@@ -25,8 +25,6 @@ import { assertSamePublicPaths, listPublicPaths } from './public-paths.ts'
 const CERT_FILE = join(process.env.TEST_TEMPLATES ?? '', 'development-cert.pem')
 const KEY_FILE = CERT_FILE.replace('cert.pem', 'key.pem')
 
-const PROXIES = ['nginx', 'Caddy'] as const
-
 const COMMANDS = {
   nginx: ['/usr/sbin/nginx', '-c'],
   Caddy: ['caddy', 'run', '--adapter', 'caddyfile', '--config'],
@@ -57,7 +55,7 @@ const FORGED = {
 /** The longest name. Each character becomes 12. */
 const NAME = '😀'.repeat(100)
 
-for (const name of PROXIES) {
+for (const name of ['nginx', 'Caddy'] as const) {
   describe(`${name} in front of an application`, async () => {
     const address = `https://localhost:${await freePort()}`
     const env = { TRUST_PROXY: '127.0.0.1', JWT_ISSUER: address, RETURN_TO_ORIGINS: address }

@@ -6,6 +6,7 @@ import { cp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { basename, join } from 'node:path'
 import { promisify } from 'node:util'
+import { eventually } from '../../support/postgres-server.ts'
 import { until } from '../../support/process.ts'
 import { makeTemporaryFolder } from '../../support/temporary-folder.ts'
 
@@ -20,15 +21,7 @@ const LOCK = join(tmpdir(), 'login-machine.lock')
 /** As long as another run may take. */
 const LOCK_MS = 15 * 60_000
 
-export type Machine = {
-  /** The folder of its files. */
-  root: string
-  /** Runs these lines as root, and stops at the first that fails; rejects with everything that was printed. */
-  run: (script: string) => Promise<string>
-  remove: () => Promise<void>
-}
-
-export async function startMachine(): Promise<Machine> {
+export async function startMachine() {
   if (process.getuid?.() !== 0) throw new Error('only root can boot a Debian in a container')
   const folder = await makeTemporaryFolder('login-machine-')
   const started: ChildProcess[] = []
@@ -51,13 +44,9 @@ export async function startMachine(): Promise<Machine> {
     started.push(container)
     const leader = await findLeader(container)
     started.push(start('slirp4netns', ['--configure', '--disable-host-loopback', leader, 'tap0']))
+    /** Runs these lines as root, and stops at the first that fails; rejects with everything that was printed. */
     const run = (script: string) => runIn(leader, script)
-    const succeeds = (script: string) =>
-      run(script).then(
-        () => true,
-        () => false,
-      )
-    await until(() => succeeds('systemctl is-active multi-user.target; grep tap0 /proc/net/route'))
+    await eventually(() => run('systemctl is-active multi-user.target; grep tap0 /proc/net/route'))
     return { root, run, remove }
   } catch (error) {
     await remove()

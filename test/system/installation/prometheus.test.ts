@@ -5,7 +5,7 @@ import { cp, readFile, writeFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { test } from 'node:test'
 import { inParallel, own, ownFolder } from '../../support/own.ts'
-import { freePort } from '../../support/postgres-server.ts'
+import { eventually, freePort } from '../../support/postgres-server.ts'
 import { createDeployment, runOwned, until } from '../../support/process.ts'
 
 const CONFIGURATION = 'deploy/prometheus'
@@ -101,12 +101,7 @@ async function startPrometheus(opsPort: string) {
     const { data } = (await (await fetch(`http://${address}/api/v1/${path}`)).json()) as { data: T }
     return data
   }
-  await until(() =>
-    fetch(`http://${address}/-/ready`).then(
-      ({ ok }) => ok,
-      () => false,
-    ),
-  )
+  await eventually(async () => assert.ok((await fetch(`http://${address}/-/ready`)).ok))
   return {
     alerts: async () => (await ask<{ alerts: Alert[] }>('alerts')).alerts,
     targets: async () =>

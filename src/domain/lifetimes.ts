@@ -21,6 +21,8 @@ export const CODE_SECONDS = 60
 export const CLOCK_TOLERANCE_SECONDS = 30
 /** For this long, services that verify access tokens can learn that a session ended: longer than they accept its token. */
 export const ENDED_LISTED_SECONDS = ACCESS_TOKEN_SECONDS + 5 * 60
+/** For this long the row of a replaced refresh token is kept. The token ends its session without a row too. */
+export const REPLACED_KEPT_SECONDS = ENDED_LISTED_SECONDS
 /** A temporary password is valid for this long, unless an administrator says otherwise. */
 export const TEMPORARY_PASSWORD_SECONDS = 72 * 3600
 export const TEMPORARY_PASSWORD_MIN_SECONDS = 3600

@@ -30,7 +30,9 @@ export type FoundRefreshToken =
       /** The token that replaced it; null if none has. */
       successor: Successor | null
     }
-  | Invalid<SessionReason | 'unknown-token'>
+  /** A token that was issued and has no row: it was replaced, and the purge removed its row. */
+  | { kind: 'purged' }
+  | Invalid<SessionReason>
 
 /** What a new access token is made of. */
 export type RefreshedSession = Pick<LiveSession, 'user'> & {
@@ -38,7 +40,7 @@ export type RefreshedSession = Pick<LiveSession, 'user'> & {
 }
 
 export interface RefreshTokenStore {
-  /** The token with this id and digest, if its session is live. */
+  /** The token with this id and digest, which was issued here, if its session is live. */
   find(id: string, digest: string, now: Date): Promise<FoundRefreshToken>
   /**
    * Replaces the token by its successor, if it is not revoked and its session is live and does not end before

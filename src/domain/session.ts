@@ -64,9 +64,7 @@ export type FoundSession = ({ kind: 'live' } & LiveSession) | Invalid<SessionRea
 
 /** Names a session by what a request has shown: a token or a cookie. */
 export type SessionKey =
-  | { kind: 'access-token'; sessionId: string; userId: string }
-  /** A replaced token, too. */
-  | { kind: 'refresh-token'; id: string; digest: string }
+  | { kind: 'token'; sessionId: string; userId: string }
   /** `usedAfter`: the cookie is idle if it was last used at this moment or before. */
   | { kind: 'cookie'; digest: string; usedAfter: Date }
 

@@ -1,6 +1,5 @@
 // The public app: every route.
 import type { FastifyInstance } from 'fastify'
-import type { SessionDeps } from '../session/authenticate.ts'
 import type { EndedFeed } from '../session/ended-feed.ts'
 import type { IssueDeps } from '../session/issue-code.ts'
 import type { RedeemDeps } from '../session/redeem-code.ts'
@@ -48,6 +47,7 @@ import {
 import { REDEEM_CODE_OPERATION, redeemCodeRoute } from './routes/redeem-code.ts'
 import { addReference } from './routes/reference.ts'
 import { REFRESH_OPERATION, refreshRoute } from './routes/refresh.ts'
+import type { SessionAccess } from './routes/session-access.ts'
 import {
   SESSION_OPERATION,
   SESSIONS_OPERATION,
@@ -62,7 +62,7 @@ const CACHE_CONTROL = 'public, max-age=300'
 
 type AppDeps = ServerDeps &
   ChangeDeps & {
-    sessions: SessionDeps & RefreshDeps & IssueDeps & RedeemDeps
+    sessions: Omit<SessionAccess, 'isListedOrigin'> & RefreshDeps & IssueDeps & RedeemDeps
     endedFeed: EndedFeed
     page: Page
   }

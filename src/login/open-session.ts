@@ -50,7 +50,8 @@ export async function openSession(
   const { accessKey, refreshKey } = keys.signingAt(now)
 
   const access = signAccessToken(accessKey, tokens, user, { id, expiresAt }, now)
-  const refresh = issueRefreshToken(refreshKey, tokens.issuer, user.id, expiresAt, now)
+  const holder = { userId: user.id, sessionId: id }
+  const refresh = issueRefreshToken(refreshKey, tokens.issuer, holder, expiresAt, now)
   const opening = {
     user,
     session: {

@@ -20,12 +20,7 @@ export type SessionDeps = {
 }
 
 /** Why a credential is not accepted, for the log. The caller gets the same answer for every reason. */
-export type AccessReason =
-  | TokenReason
-  | SessionReason
-  | 'unknown-token'
-  | 'wrong-user'
-  | 'cookie-idle'
+export type AccessReason = TokenReason | SessionReason | 'wrong-user' | 'cookie-idle'
 
 /** What a request shows to prove that it belongs to a session. */
 export type Credential = { kind: 'access-token' | 'refresh-token' | 'cookie'; value: string }
@@ -44,14 +39,10 @@ export async function authenticate(
   const now = clock()
   const key = await readCredential(deps, credential, now)
   switch (key.kind) {
-    case 'access-token': {
+    case 'token': {
       const found = await store.sessions.findLive(key.sessionId, now)
       if (found.kind === 'invalid' || found.user.id === key.userId) return found
       return { kind: 'invalid', reason: 'wrong-user' }
-    }
-    case 'refresh-token': {
-      const found = await store.refreshTokens.find(key.id, key.digest, now)
-      return found.kind === 'invalid' ? found : { kind: 'live', ...found.live }
     }
     case 'cookie':
       return useCookie(deps, key, now)
@@ -107,12 +98,12 @@ async function readCredential(
   if (kind === 'cookie') {
     return { kind, digest: digestOf(value), usedAfter: secondsBefore(now, cookieIdleSeconds) }
   }
-  if (kind === 'access-token') {
-    const token = await readAccessToken(value, now)
-    return token.kind === 'invalid' ? token : { ...token, kind }
-  }
-  const token = readRefreshToken(keys, tokens.issuer, value, now)
-  return token.kind === 'invalid' ? token : { kind, id: token.id, digest: digestOf(value) }
+  const token =
+    kind === 'access-token'
+      ? await readAccessToken(value, now)
+      : readRefreshToken(keys, tokens.issuer, value, now)
+  if (token.kind === 'invalid') return token
+  return { kind: 'token', sessionId: token.sessionId, userId: token.userId }
 }
 
 function secondsBefore(now: Date, seconds: number): Date {

@@ -3,18 +3,18 @@ import { CODE_SECONDS } from '../domain/lifetimes.ts'
 import type { LiveSession } from '../domain/session.ts'
 import type { Store } from '../domain/store.ts'
 import { digestOf, randomToken } from '../system/identifiers.ts'
-import type { Limited, RefreshLimit } from './refresh-limit.ts'
+import type { Limited, RateLimit } from './rate-limit.ts'
 
-export type IssueDeps = { store: Pick<Store, 'codes'>; clock: () => Date; limit: RefreshLimit }
+export type IssueDeps = { store: Pick<Store, 'codes'>; clock: () => Date; limit: RateLimit }
 
 /** Counted like a refresh, so that a session cannot fill the table. */
 export async function issueCode(
   { store, clock, limit }: IssueDeps,
-  { session }: LiveSession,
+  { session, user }: LiveSession,
   callback: string,
   challenge: string,
 ): Promise<{ kind: 'issued'; code: string } | Limited> {
-  const limited = limit.count(session.id)
+  const limited = limit(session.id, user.id)
   if (limited) return limited
   const code = randomToken()
   const expiresAt = new Date(clock().getTime() + CODE_SECONDS * 1000)

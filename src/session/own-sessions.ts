@@ -23,7 +23,7 @@ export async function endOwnSession(
   { user }: LiveSession,
   sessionId: string,
 ): Promise<boolean> {
-  const key = { kind: 'access-token' as const, sessionId, userId: user.id }
+  const key = { kind: 'token' as const, sessionId, userId: user.id }
   return (await store.sessions.endOf(key, clock())) !== null
 }
 

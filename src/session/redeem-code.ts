@@ -71,7 +71,8 @@ export async function redeemCode(
   const session = { id: randomUUID(), expiresAt: page.expiresAt, userAgent, ip }
   const { accessKey, refreshKey } = keys.signingAt(now)
   const access = signAccessToken(accessKey, tokens, user, session, now)
-  const refresh = issueRefreshToken(refreshKey, tokens.issuer, user.id, session.expiresAt, now)
+  const holder = { userId: user.id, sessionId: session.id }
+  const refresh = issueRefreshToken(refreshKey, tokens.issuer, holder, session.expiresAt, now)
   const opening = {
     userId: user.id,
     session,

@@ -1,4 +1,4 @@
-// Refresh tokens, which only this service accepts. A token is derived from its row (id, times, key) alone, so
+// Refresh tokens, which only this service accepts. A token is derived from its row (ids, times, key) alone, so
 // the service can derive the same token again without storing it.
 import { randomUUID, timingSafeEqual } from 'node:crypto'
 import { REFRESH_TOKEN_SECONDS } from '../domain/lifetimes.ts'
@@ -11,11 +11,13 @@ import { TOKEN_MAX_CHARACTERS, type TokenReason } from './token-reason.ts'
 
 const TYPE = 'rt+jwt'
 
+type TokenHolder = { userId: string; sessionId: string }
+
 /** A new token and its row. It expires with its session at the latest, if the session's end is known. */
 export function issueRefreshToken(
   key: RefreshKey,
   issuer: string,
-  userId: string,
+  holder: TokenHolder,
   sessionEnd: Date | null,
   now: Date,
 ): { token: string; stored: NewRefreshToken } {
@@ -27,29 +29,29 @@ export function issueRefreshToken(
     issuedAt: new Date(issuedAt * 1000),
     expiresAt: new Date(Math.min(issuedAt + REFRESH_TOKEN_SECONDS, latest) * 1000),
   }
-  const token = signRefreshToken(key, issuer, userId, row)
+  const token = signRefreshToken(key, issuer, holder, row)
   return { token, stored: { ...row, keyId: key.keyId, digest: digestOf(token) } }
 }
 
 export function signRefreshToken(
   key: RefreshKey,
   issuer: string,
-  userId: string,
+  { userId, sessionId }: TokenHolder,
   { id, issuedAt, expiresAt }: { id: string; issuedAt: Date; expiresAt: Date },
 ): string {
   return signToken(key, TYPE, {
     iss: issuer,
     sub: userId,
+    sid: sessionId,
     jti: id,
     iat: issuedAt.getTime() / 1000,
     exp: expiresAt.getTime() / 1000,
   })
 }
 
-type ReadToken = {
+type ReadToken = TokenHolder & {
   kind: 'read'
   id: string
-  userId: string
   /** Null if the token is not known to end with its session. */
   sessionEnd: Date | null
 }
@@ -71,17 +73,18 @@ export function readRefreshToken(
   const key = keys.findRefreshKey(String(header.kid))
   if (!key) return invalid('unknown-key')
   if (header.alg !== key.algorithm) return invalid('wrong-algorithm')
-  const { iss, sub, jti, iat, exp } = claims
-  if (!isUuid(sub) || !isUuid(jti)) return invalid('malformed')
+  const { iss, sub, sid, jti, iat, exp } = claims
+  if (!isUuid(sub) || !isUuid(sid) || !isUuid(jti)) return invalid('malformed')
   const issuedAt = new Date(Number(iat) * 1000)
   const expiresAt = new Date(Number(exp) * 1000)
-  const signed = signRefreshToken(key, String(iss), sub, { id: jti, issuedAt, expiresAt })
+  const holder = { userId: sub, sessionId: sid }
+  const signed = signRefreshToken(key, String(iss), holder, { id: jti, issuedAt, expiresAt })
   if (!isSame(signed, token)) return invalid('bad-signature')
   if (iss !== issuer) return invalid('wrong-issuer')
   if (expiresAt <= now) return invalid('expired')
   // Only the end of its session shortens a token.
   const isShortened = expiresAt.getTime() - issuedAt.getTime() < REFRESH_TOKEN_SECONDS * 1000
-  return { kind: 'read', id: jti, userId: sub, sessionEnd: isShortened ? expiresAt : null }
+  return { kind: 'read', id: jti, ...holder, sessionEnd: isShortened ? expiresAt : null }
 }
 
 /** Null if it is no JSON object. */

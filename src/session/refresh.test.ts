@@ -5,8 +5,8 @@ import { openTestStore } from '../../test/support/engines.ts'
 import { makeKeys } from '../../test/support/keys.ts'
 import type { RefreshTokenStore } from '../domain/refresh-token.ts'
 import { openSession } from '../login/open-session.ts'
+import { createRateLimit, MAX_REFRESHES } from './rate-limit.ts'
 import { refresh, renewAccess } from './refresh.ts'
-import { createRefreshLimit } from './refresh-limit.ts'
 
 const now = new Date()
 const keys = await makeKeys(now)
@@ -21,7 +21,7 @@ async function openRefreshing() {
   const { store } = await openTestStore('sqlite')
   const time = { now }
   const clock = () => time.now
-  const deps = { store, keys, tokens, clock, limit: createRefreshLimit(clock) }
+  const deps = { store, keys, tokens, clock, limit: createRateLimit(MAX_REFRESHES, clock) }
   await insertTestUser(store, EMAIL, now)
   const user = await store.users.findByEmail(EMAIL)
   assert.ok(user)
@@ -60,7 +60,7 @@ test('a session is refreshed and renewed at most 60 times in a minute', async ()
   }
   assert.deepEqual(await refreshAt(0, last), limited)
   assert.deepEqual(await refreshAt(0, replaced), limited)
-  assert.equal(deps.limit.count('another session'), null)
+  assert.equal(deps.limit('another session', 'another user'), null)
   assert.deepEqual(await refreshAt(30_500, last), { ...limited, retryAfterSeconds: 30 })
   const live = await findSession()
   assert.ok(live.kind === 'live')
@@ -75,6 +75,28 @@ test('a repetition counts towards the limit too', async () => {
   for (let i = 0; i < 60; i++) assert.equal((await refreshAt(0)).kind, 'refreshed')
   assert.deepEqual(await refreshAt(0), { kind: 'limited', sessionId, retryAfterSeconds: 60 })
   assert.deepEqual(await refreshAt(59_999), { kind: 'limited', sessionId, retryAfterSeconds: 1 })
+})
+
+test('a user has ten times the refreshes of a session, and what a session asks for beyond its own counts no more', () => {
+  const limit = createRateLimit(2, () => now)
+  const isAllowed = (session: string, user = 'a user') => limit(session, user) === null
+  for (let i = 0; i < 100; i++) assert.equal(isAllowed('busy'), i < 2)
+  for (let i = 0; i < 30; i++) assert.equal(isAllowed(`session ${i}`), i < 18)
+  assert.equal(isAllowed('of another user', 'another user'), true)
+})
+
+test('a limit ends with its minute, also after the clock was set back', () => {
+  const time = { now }
+  const limit = createRateLimit(1, () => time.now)
+  const isAllowed = () => limit('a session', 'a user') === null
+  for (const [hours, expected] of [
+    [0, [true, false]],
+    [9, [true, false]],
+    [8, [true, false]],
+  ] as const) {
+    time.now = new Date(now.getTime() + hours * 3600_000)
+    assert.deepEqual([isAllowed(), isAllowed()], expected)
+  }
 })
 
 test('a token that is not replaced although it is unused is used again, and never taken for reuse', async () => {

@@ -7,8 +7,8 @@ import { digestOf } from '../system/identifiers.ts'
 import { within } from '../system/time-limit.ts'
 import { signAccessToken } from './access-token.ts'
 import type { AccessReason, SessionDeps } from './authenticate.ts'
+import type { Limited, RateLimit } from './rate-limit.ts'
 import { digestCaller, type RefreshCaller, recogniseCaller } from './refresh-caller.ts'
-import type { Limited, RefreshLimit } from './refresh-limit.ts'
 import { issueRefreshToken, readRefreshToken, signRefreshToken } from './refresh-token.ts'
 
 /** One try can lose against a parallel call, and one learns when the session ends. */
@@ -32,7 +32,7 @@ type SignedAccess = { accessToken: string; expiresInSeconds: number }
 type ValidToken = Extract<FoundRefreshToken, { kind: 'found' }>
 
 export type RefreshDeps = Pick<SessionDeps, 'store' | 'keys' | 'tokens' | 'clock'> & {
-  limit: RefreshLimit
+  limit: RateLimit
 }
 
 export async function refresh(
@@ -44,7 +44,7 @@ export async function refresh(
   const now = clock()
   const read = readRefreshToken(keys, tokens.issuer, token, now)
   if (read.kind === 'invalid') return read
-  const limited = limit.check(read.id)
+  const limited = limit(read.sessionId, read.userId)
   if (limited) return limited
   const digest = digestOf(token)
   const { refreshKey } = keys.signingAt(now)
@@ -52,23 +52,19 @@ export async function refresh(
   let { sessionEnd } = read
   const deadlineMs = performance.now() + TRIES_TIMEOUT_MS
   for (let tries = 0; tries < MAX_TRIES; tries++) {
-    const next = issueRefreshToken(refreshKey, tokens.issuer, read.userId, sessionEnd, now)
+    const next = issueRefreshToken(refreshKey, tokens.issuer, read, sessionEnd, now)
     const successor = { ...next.stored, ...digestCaller(caller, token, next.stored.id) }
     const using = store.refreshTokens.use(read.id, digest, successor, now)
     const used = await within(using, deadlineMs - performance.now(), 'the database is slow')
     if (used.kind === 'invalid') return used
-    if (used.kind === 'replaced') {
-      limit.count(used.session.id, next.stored.id)
-      return succeed(deps, used, next.token, null, now)
-    }
+    if (used.kind === 'purged') return endReused(deps, read, false, now)
+    if (used.kind === 'replaced') return succeed(deps, used, next.token, null, now)
     const { live, revokedAt } = used
     if (revokedAt !== null) {
-      const limited = limit.count(live.session.id, read.id)
-      if (limited) return limited
       const again = deriveSuccessor(deps, used, now)
-      if (again === null) return endReused(deps, live, false, now)
+      if (again === null) return endReused(deps, read, false, now)
       const by = recogniseCaller(caller, { id: read.id, token }, used)
-      return by ? succeed(deps, live, again, by, now) : endReused(deps, live, true, now)
+      return by ? succeed(deps, live, again, by, now) : endReused(deps, read, true, now)
     }
     // The session ends before the new token, or a parallel call was faster: the next try shows which.
     sessionEnd = live.session.expiresAt
@@ -93,7 +89,7 @@ export function renewAccess(
   { keys, tokens, clock, limit }: RefreshDeps,
   { session, user }: LiveSession,
 ): ({ kind: 'renewed' } & SignedAccess) | Limited {
-  const limited = limit.count(session.id)
+  const limited = limit(session.id, user.id)
   if (limited) return limited
   const now = clock()
   const { accessKey } = keys.signingAt(now)
@@ -111,18 +107,19 @@ function deriveSuccessor(
   // Counted from the rotation, so that repetitions do not extend it.
   if (now.getTime() - revokedAt.getTime() > REFRESH_GRACE_SECONDS * 1000) return null
   const key = keys.findRefreshKey(successor.keyId)
-  return key && signRefreshToken(key, tokens.issuer, live.user.id, successor)
+  const holder = { userId: live.user.id, sessionId: live.session.id }
+  return key && signRefreshToken(key, tokens.issuer, holder, successor)
 }
 
 async function endReused(
   { store }: RefreshDeps,
-  { session, user }: LiveSession,
+  { sessionId, userId }: { sessionId: string; userId: string },
   isOtherCaller: boolean,
   now: Date,
 ): Promise<RefreshOutcome> {
   // If several calls run in parallel, only the one that ends the session reports the reuse.
-  const isEnded = await store.sessions.end(session.id, now)
+  const isEnded = await store.sessions.end(sessionId, now)
   return isEnded
-    ? { kind: 'reused', sessionId: session.id, userId: user.id, isOtherCaller }
+    ? { kind: 'reused', sessionId, userId, isOtherCaller }
     : { kind: 'invalid', reason: 'session-ended' }
 }

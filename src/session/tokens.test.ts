@@ -7,7 +7,7 @@ import { ISSUER_MAX_BYTES } from '../config/addresses.ts'
 import { loadConfig } from '../config/config.ts'
 import { ACCESS_TOKEN_SECONDS, REFRESH_TOKEN_SECONDS } from '../domain/lifetimes.ts'
 import type { User } from '../domain/user.ts'
-import { createKeys, importKeys, type Keys } from '../keys/key-set.ts'
+import { createKeys, importKeys, type Keys, SECRET_ID_MAX_CHARACTERS } from '../keys/key-set.ts'
 import { createAccessTokenReader, signAccessToken, toInvalid } from './access-token.ts'
 import { issueRefreshToken, readRefreshToken, signRefreshToken } from './refresh-token.ts'
 
@@ -34,14 +34,16 @@ const PUBLIC_KEY = createPublicKey({ key: { ...PUBLISHED }, format: 'jwk' })
   .export({ type: 'spki', format: 'pem' })
   .toString()
 
+const HOLDER = { userId: IDS.sub, sessionId: randomUUID() }
 const ACCESS = {
   ...{ name: 'access', typ: 'at+jwt', key: accessKey },
-  claims: { iss: TOKENS.issuer, aud: TOKENS.audience, sid: randomUUID(), ...IDS, ...TIMES },
+  claims: { iss: TOKENS.issuer, aud: TOKENS.audience, sid: HOLDER.sessionId, ...IDS, ...TIMES },
   read: createAccessTokenReader(KEYS, TOKENS),
 }
 const REFRESH = {
   ...{ name: 'refresh', typ: 'rt+jwt', key: refreshKey },
-  claims: { iss: TOKENS.issuer, ...IDS, ...TIMES },
+  // In this order.
+  claims: { iss: ISSUER, sub: IDS.sub, sid: HOLDER.sessionId, jti: IDS.jti, ...TIMES },
   read: (token: string, now: Date) => readRefreshToken(KEYS, ISSUER, token, now),
 }
 
@@ -103,7 +105,7 @@ for (const [kind, other] of [
     ['expired', 'expired', sign({}, { exp: ISSUED_AT - 60 })],
     [forAccess('malformed'), 'without an expiry', sign({}, { exp: undefined })],
     ['malformed', 'without an id', sign({}, { jti: undefined })],
-    [forAccess('malformed', 'read'), 'without a session', sign({}, { sid: undefined })],
+    ['malformed', 'without a session', sign({}, { sid: undefined })],
     ['malformed', 'with a user that is no UUID', sign({}, { sub: 'a user' })],
     ['malformed', 'with ids that are no UUIDs', sign({}, { jti: 'a token', sid: 'a session' })],
     ['malformed', 'with SQL as its ids', sign({}, { jti: "' or 1=1--", sid: "' or 1=1--" })],
@@ -183,12 +185,13 @@ const TOKEN = {
   expiresAt: new Date((ISSUED_AT + REFRESH_TOKEN_SECONDS) * 1000),
 }
 
-test('a refresh token has an issuer, a user, an id and times, and no other claim', async () => {
-  const token = signRefreshToken(refreshKey, ISSUER, IDS.sub, TOKEN)
+test('a refresh token has an issuer, a user, a session, an id and times, and no other claim', async () => {
+  const token = signRefreshToken(refreshKey, ISSUER, HOLDER, TOKEN)
   const header = { alg: 'HS256', typ: 'rt+jwt', kid: refreshKey.keyId }
   assert.deepEqual(decodeProtectedHeader(token), header)
   const exp = ISSUED_AT + 7 * 24 * 3600
-  assert.deepEqual(decodeJwt(token), { iss: ISSUER, ...IDS, iat: ISSUED_AT, exp })
+  const claims = { iss: ISSUER, sid: HOLDER.sessionId, ...IDS, iat: ISSUED_AT, exp }
+  assert.deepEqual(decodeJwt(token), claims)
   // Another implementation signs the same claims to the same token.
   const theirs = new SignJWT(decodeJwt(token)).setProtectedHeader(header)
   assert.equal(await theirs.sign(refreshKey.signingKey), token)
@@ -202,12 +205,12 @@ test('a token is read as it was issued, with the end of its session if it ends w
     [inDays(30), inDays(7), null],
     [new Date(inDays(3).getTime() + 999), inDays(3), inDays(3)],
   ]) {
-    const issued = issueRefreshToken(refreshKey, ISSUER, IDS.sub, sessionEnd ?? null, now)
+    const issued = issueRefreshToken(refreshKey, ISSUER, HOLDER, sessionEnd ?? null, now)
     const { id, digest } = issued.stored
     const row = { id, issuedAt: NOW, expiresAt, keyId: refreshKey.keyId, digest }
     assert.deepEqual(issued.stored, row)
     const read = readRefreshToken(KEYS, ISSUER, issued.token, now)
-    assert.partialDeepStrictEqual(read, { kind: 'read', id, userId: IDS.sub, sessionEnd: readEnd })
+    assert.partialDeepStrictEqual(read, { kind: 'read', id, ...HOLDER, sessionEnd: readEnd })
     const atItsEnd = readRefreshToken(KEYS, ISSUER, issued.token, issued.stored.expiresAt)
     assert.deepEqual(atItsEnd, { kind: 'invalid', reason: 'expired' })
   }
@@ -219,8 +222,10 @@ test('a refresh token has at most 500 characters for the longest issuers and key
     `https://i/${"'".repeat(ISSUER_MAX_BYTES - 10)}`,
   ]) {
     const { issuer } = loadConfig({ JWT_ISSUER }).tokens
-    for (const kid of ['k'.repeat(64), '~'.repeat(64), '<&>'.repeat(21)]) {
-      const token = signRefreshToken({ ...refreshKey, keyId: kid }, issuer, IDS.sub, TOKEN)
+    for (const kid of ['k', '~', '<', '&'].map(character =>
+      character.repeat(SECRET_ID_MAX_CHARACTERS),
+    )) {
+      const token = signRefreshToken({ ...refreshKey, keyId: kid }, issuer, HOLDER, TOKEN)
       assert.ok(token.length <= 500, `${token.length} characters`)
       assert.equal(decodeJwt(token).iss, issuer)
     }

@@ -123,6 +123,22 @@ for (const engine of ENGINES_BY_RUN) {
       })
     }
 
+    test('lists a session that lived by its cookie for 65 minutes, although it would have expired before', async () => {
+      const login = await logIn()
+      const soon = later(30 * MINUTE_MS).toISOString()
+      // As after a week in which only the cookie was used.
+      await service.database.rows(`update sessions set idle_expires_at = '${soon}',
+        purge_at = '${soon}' where id = '${login.sessionId}'`)
+      await service.call({ path: `${AUTH}/logout`, headers: ownChange(login) })
+      for (let minutes = 0; minutes < 62; minutes += 31) {
+        service.advance(31 * MINUTE_MS)
+        await service.store.maintenance.purge(service.now())
+        assert.deepEqual((await read()).ended, [login.sessionId])
+      }
+      service.advance(2 * LISTED_MS)
+      assert.ok((await service.store.maintenance.purge(service.now()))?.sessions)
+    })
+
     test('does not list a session that has expired', async () => {
       const { refreshToken } = await logIn()
       service.advance(8 * 24 * 60 * MINUTE_MS)

@@ -10,7 +10,7 @@ import { decodeJwt, exportJWK, generateKeyPair } from 'jose'
 import { loadKeySet } from '../../src/keys/key-file.ts'
 import { ENGINES_BY_RUN } from '../support/engines.ts'
 import { until } from '../support/process.ts'
-import { type Answer, type Call, PASSWORD, startTestService } from '../support/service.ts'
+import { type Answer, type Call, loggedBy, PASSWORD, startTestService } from '../support/service.ts'
 import {
   AUTH,
   bearer,
@@ -366,6 +366,30 @@ for (const engine of ENGINES_BY_RUN) {
     })
 
     const idsOf = ({ json }: Answer) => json.data.sessions.map(({ id }) => id)
+
+    test('a session gets 600 answers in a minute by its cookie: of the API and of pages, but not of verify or by a token', async t => {
+      service.stopClock(t)
+      const { cookie: value, accessToken } = await service.browserLogin(await service.newUser())
+      const page = { method: 'GET', path: '/login', headers: cookie(value) }
+      for (let i = 0; i < 600; i++) {
+        assert.equal((await service.get('/session', cookie(value))).status, 200)
+      }
+      const lines = await loggedBy(service, async () => {
+        for (const path of ['/session', '/sessions']) {
+          const { status, json, headers } = await service.get(path, cookie(value))
+          assert.deepEqual([status, json.error.code], [429, 'TOO_MANY_REQUESTS'])
+          assert.equal(headers['retry-after'], '60')
+        }
+        const { status, text } = await service.call(page)
+        assert.equal(status, 429)
+        assert.match(text, /<!doctype html>/i)
+      })
+      assert.ok(lines.some(({ event }) => event === 'session.limited'))
+      assert.equal((await service.get('/verify', cookie(value))).status, 200)
+      assert.equal((await service.get('/session', bearer(accessToken))).status, 200)
+      service.advance(MINUTE_MS)
+      assert.equal((await service.call(page)).status, 200)
+    })
 
     test('GET /session shows the user and the session', async () => {
       const { answer: login, ...opened } = await service.browserLogin(await service.newUser(), {

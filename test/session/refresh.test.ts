@@ -4,10 +4,18 @@ import { describe, test } from 'node:test'
 import { decodeJwt, decodeProtectedHeader } from 'jose'
 import { readKeyFile, replaceKeyFile } from '../../src/keys/key-file.ts'
 import { rotate } from '../../src/keys/key-set.ts'
+import { purgeAll } from '../storage/fixtures.ts'
 import { ENGINES_BY_RUN } from '../support/engines.ts'
 import { until } from '../support/process.ts'
 import { type Answer, createAddresses, loggedBy, PASSWORD } from '../support/service.ts'
-import { bearer, INVALID_TOKEN, ownSessions, SECOND_MS } from '../support/session-client.ts'
+import {
+  bearer,
+  INVALID_TOKEN,
+  type Login,
+  MINUTE_MS,
+  ownSessions,
+  SECOND_MS,
+} from '../support/session-client.ts'
 
 /** A repetition counts as one only if it comes from the same client. */
 const OWNER = '127.3.0.1'
@@ -110,6 +118,44 @@ for (const engine of ENGINES_BY_RUN) {
         await rotated(other.refreshToken)
       })
     }
+
+    test('a token ends its session although its row was purged or lost', async () => {
+      const remove = ({ refreshToken }: { refreshToken: string }) =>
+        service.database.rows(
+          `delete from refresh_tokens where id = '${decodeJwt(refreshToken).jti}'`,
+        )
+      for (const [name, lose] of Object.entries({
+        'replaced 65 minutes ago': async ({ refreshToken }: Login) => {
+          await rotated(refreshToken)
+          service.advance(66 * MINUTE_MS)
+          await purgeAll(service.store, service.now())
+        },
+        'issued after the backup that was restored': remove,
+      })) {
+        const login = await newLogin()
+        const { refreshToken, sessionId, userId } = login
+        await lose(login)
+        const rows = `select id from refresh_tokens where id = '${decodeJwt(refreshToken).jti}'`
+        assert.deepEqual(await service.database.rows(rows), [], name)
+        const lines = await loggedBy(service, () => assertRefused(refreshToken, refreshToken))
+        const session = { sessionId, userId }
+        assert.partialDeepStrictEqual(lines, [
+          { event: 'session.reuse_detected', level: 'error', ...session },
+          { event: 'session.ended', reason: 'reuse', ...session },
+          { event: 'session.refused', reason: 'session-ended' },
+        ])
+        assert.equal(lines.length, 3)
+      }
+    })
+
+    test('a logout by a replaced token ends its session, also when its row was purged', async () => {
+      const { refreshToken } = await newLogin()
+      const successor = await rotated(refreshToken)
+      service.advance(66 * MINUTE_MS)
+      await purgeAll(service.store, service.now())
+      assert.equal((await service.logout(refreshToken)).status, 200)
+      await assertRefused(successor)
+    })
 
     test('a lock by the throttle does not stop refresh, and refresh changes neither lock nor counters', async () => {
       const { email, refreshToken } = await newLogin()

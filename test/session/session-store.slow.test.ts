@@ -18,7 +18,6 @@ import {
 import { openSession } from '../../src/login/open-session.ts'
 import { refresh } from '../../src/session/refresh.ts'
 import { readRefreshToken } from '../../src/session/refresh-token.ts'
-import { digestOf } from '../../src/system/identifiers.ts'
 import { byEmail, changeAt, insertTestUser, makeScopes } from '../storage/fixtures.ts'
 import { ENGINES, openTestStore } from '../support/engines.ts'
 import { fillSessions } from '../support/many-sessions.ts'
@@ -166,7 +165,7 @@ const depsOf = (model: Model, { store, keys }: Real) => ({
   keys,
   tokens: TOKENS,
   clock: () => at(model),
-  limit: { count: () => null, check: () => null },
+  limit: () => null,
 })
 
 async function loginBoth(model: Model, real: Real): Promise<void> {
@@ -209,14 +208,17 @@ async function refreshBoth(model: Model, real: Real, index: number, caller: Mode
   assert.equal(decodeJwt(refreshToken).exp, model.token(expected.successor).expiresAt / SECOND_MS)
 }
 
+const sessionOf = ({ sessionId, userId }: { sessionId: string; userId: string }) =>
+  ({ kind: 'token', sessionId, userId }) as const
+
 async function logoutBoth(model: Model, real: Real, index: number): Promise<void> {
   const { store, keys, tokens } = real
   const [token, now] = [tokens[index] ?? '', at(model)]
   const read = readRefreshToken(keys, TOKENS.issuer, token, now)
-  const found =
-    read.kind === 'read' ? await store.refreshTokens.find(read.id, digestOf(token), now) : read
-  assert.equal(found.kind === 'found', model.isValid(index))
-  if (found.kind === 'found') await endBoth(model, real, model.token(index).session)
+  const isEnded =
+    read.kind === 'read' && (await store.sessions.endOf(sessionOf(read), now)) !== null
+  assert.equal(isEnded, model.isValid(index))
+  if (isEnded) model.end(model.token(index).session)
 }
 
 async function endBoth(model: Model, { store, sessionIds }: Real, index: number): Promise<void> {

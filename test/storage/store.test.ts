@@ -374,19 +374,42 @@ for (const engine of ENGINES) {
       }
     })
 
-    test('a purge keeps the tokens of an ended session, and replaced ones of a live session, until they expire', async () => {
-      const [ended, live] = [await newUser(), await newUser()]
-      await fillSessions(database, ended.id, 30, start, { tokensEach: 5, endedAt: start })
-      await fillSessions(database, live.id, 1, start, { tokensEach: 3 })
-      // So that their reuse is detected.
-      await database.rows(
-        `update refresh_tokens set revoked_at = created_at where user_id = '${live.id}'`,
-      )
+    test('a purge removes replaced tokens after 65 minutes, others and their session when they expire', async () => {
+      const { id } = await newUser()
+      await fillSessions(database, id, 30, start, { tokensEach: 5 })
+      await database.rows(`update refresh_tokens set revoked_at = created_at
+        where user_id = '${id}' and token like '%1'`)
+      await purgeAll(store, later(65 * MINUTE_MS - 1))
+      assert.deepEqual(await rowsOf(id), { sessions: 30, tokens: 150 })
+      await purgeAll(store, later(65 * MINUTE_MS))
+      assert.deepEqual(await rowsOf(id), { sessions: 30, tokens: 135 })
       await purgeAll(store, later(7 * DAY_MS - 1))
-      assert.deepEqual(await rowsOf(ended.id), { sessions: 30, tokens: 150 })
-      assert.deepEqual(await rowsOf(live.id), { sessions: 1, tokens: 3 })
+      assert.deepEqual(await rowsOf(id), { sessions: 30, tokens: 135 })
       await purgeAll(store, later(7 * DAY_MS))
-      for (const { id } of [ended, live]) assert.deepEqual(await rowsOf(id), NO_ROWS)
+      assert.deepEqual(await rowsOf(id), NO_ROWS)
+    })
+
+    test('a purge removes an ended session when it has expired, and 65 minutes after its end at the earliest', async () => {
+      const { id } = await newUser()
+      const idleEnd = later(1)
+      await fillSessions(database, id, 30, start, { tokensEach: 0, idleEnd, endedAt: start })
+      for (const ms of [1, 2, 65 * MINUTE_MS - 1]) {
+        await purgeAll(store, later(ms))
+        assert.deepEqual(await rowsOf(id), { sessions: 30, tokens: 0 })
+      }
+      await purgeAll(store, later(66 * MINUTE_MS))
+      assert.deepEqual(await rowsOf(id), NO_ROWS)
+    })
+
+    test('many rows of one table do not keep the purge from the others', async () => {
+      const [busy, other] = [await newUser(), await newUser()]
+      await fillSessions(database, busy.id, 1, start, { tokensEach: MOST_PER_PURGE })
+      await store.maintenance.purge(later(-1))
+      const device = { id: randomUUID(), userId: other.id, digest: digest(randomUUID()) }
+      await database.rows(`insert into devices (id, user_id, token, last_used_at, expires_at, user_agent)
+        values ('${device.id}', '${other.id}', '${device.digest}', '${start.toISOString()}', '${start.toISOString()}', '')`)
+      const purged = await store.maintenance.purge(later(8 * DAY_MS))
+      assert.deepEqual([purged?.isDone, purged?.devices], [false, 1])
     })
 
     test('a purge removes a bounded number of rows per call, also if a session has many tokens', async () => {

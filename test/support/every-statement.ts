@@ -92,8 +92,7 @@ export async function useEverything(store: Store, database: TestDatabase): Promi
   assert.ok(await store.sessions.endOthers(userId, id, now))
   assert.equal(await store.sessions.end(id, now), true)
   for (const key of [
-    { kind: 'access-token', sessionId: id, userId },
-    { kind: 'refresh-token', id: refreshToken.id, digest: refreshToken.digest },
+    { kind: 'token', sessionId: id, userId },
     { kind: 'cookie', digest: cookieDigest, usedAfter: later(-DAY_MS) },
   ] as const) {
     assert.equal(await store.sessions.endOf(key, now), null)

@@ -7,7 +7,7 @@ import { type IssueDeps, issueCode } from '../../session/issue-code.ts'
 import { acceptedCallback, acceptedReturnTo, originOf } from '../page/return-to.ts'
 import { departuresOf, setDepartures } from '../request/cookies.ts'
 import { logOf, logRefused } from '../request/log.ts'
-import { sendLimited } from './refresh.ts'
+import { sendDenied } from './session-access.ts'
 
 /** An application that does not accept the session sends its user back: going there again would not end. */
 const MAX_DEPARTURES = 3
@@ -72,7 +72,7 @@ export async function depart(
   if (code === null) return address
   const outcome = await issueCode(deps, live, code.callback, code.challenge)
   if (outcome.kind === 'limited') {
-    sendLimited(request, reply, outcome)
+    sendDenied(request, reply, outcome)
     return null
   }
   const { session, user } = live

@@ -22,7 +22,7 @@ import type { TextKey } from '../page/texts.ts'
 import { sessionCookieOf } from '../request/cookies.ts'
 import { makeCsrfToken } from '../request/csrf.ts'
 import { depart, destinationOf, isNavigation, isSentBack } from './destination.ts'
-import { accessBy, cookieOf, logDenied, type SessionAccess } from './session-access.ts'
+import { accessBy, cookieOf, logDenied, type SessionAccess, sendDenied } from './session-access.ts'
 
 export const PAGE_HEADERS = {
   // A page loads from this origin only, without inline scripts and styles. This must not get exceptions.
@@ -82,6 +82,7 @@ export function loginPageRoute(deps: PageDeps) {
   return async (request: FastifyRequest, reply: FastifyReply) => {
     const { prompt, done } = request.query as Record<string, unknown>
     const access = prompt === 'login' ? null : await visitorOf(deps, request)
+    if (access?.kind === 'limited') return sendDenied(request, reply, access)
     if (access?.kind === 'absent' && mustAskAgain(request)) {
       return sendPage(reply, askingAgainPage(frameOf(deps.page, request), '/login'))
     }
@@ -119,7 +120,7 @@ type Visitor = Awaited<ReturnType<typeof visitorOf>>
 
 async function visitorOf({ sessions }: PageDeps, request: FastifyRequest) {
   const access = await accessBy(sessions, cookieOf(sessions, request))
-  if (access.kind !== 'granted') logDenied(request, access)
+  if (access.kind === 'denied') logDenied(request, access)
   return access
 }
 
@@ -181,6 +182,7 @@ export function passwordPageRoute(deps: PageDeps) {
   return async (request: FastifyRequest, reply: FastifyReply) => {
     const frame = frameOf(deps.page, request)
     const access = await visitorOf(deps, request)
+    if (access.kind === 'limited') return sendDenied(request, reply, access)
     if (mustAskAgain(request)) return sendPage(reply, askingAgainPage(frame, '/login/password'))
     const [email, csrf] = [emailOf(access), csrfOf(request)]
     const isEmailKnown = access.kind === 'granted'

@@ -6,7 +6,7 @@ import { sendFailure, sendTokens } from '../answer/envelope.ts'
 import { named, object, operation, success } from '../openapi/operation.ts'
 import { REFRESH_TOKEN_BODY, TOKENS } from '../openapi/schemas.ts'
 import { clientOf } from '../request/client.ts'
-import { givenRequestId, logCounted, logOf } from '../request/log.ts'
+import { givenRequestId, logOf } from '../request/log.ts'
 import { metricsOf, reportEnded } from './ended-session.ts'
 import {
   accessBy,
@@ -59,7 +59,7 @@ export function refreshRoute(deps: Deps) {
         return sendFailure(reply, 'INVALID_TOKEN', { isTokenRefused: true })
       }
       case 'limited':
-        return sendLimited(request, reply, outcome)
+        return sendDenied(request, reply, outcome)
       case 'invalid': {
         const { reason } = outcome
         return sendDenied(request, reply, { kind: 'denied', credential: 'refresh-token', reason })
@@ -78,7 +78,7 @@ async function refreshByCookie(deps: Deps, request: FastifyRequest, reply: Fasti
   }
   if (access.kind !== 'granted') return sendDenied(request, reply, access)
   const outcome = renewAccess(deps, access.live)
-  if (outcome.kind === 'limited') return sendLimited(request, reply, outcome)
+  if (outcome.kind === 'limited') return sendDenied(request, reply, outcome)
   logRefreshed(request, access.live, false)
   return sendTokens(reply, access.live.user, outcome)
 }
@@ -90,13 +90,4 @@ function logRefreshed(
 ): void {
   const facts = { sessionId: session.id, userId: user.id, ...(isRepeated && { repeated: true }) }
   logOf(request).info({ event: 'session.refreshed', ...facts })
-}
-
-export function sendLimited(
-  request: FastifyRequest,
-  reply: FastifyReply,
-  { sessionId, retryAfterSeconds }: { sessionId: string; retryAfterSeconds: number },
-) {
-  logCounted(request, 'warn', { event: 'session.limited', sessionId })
-  return sendFailure(reply, 'TOO_MANY_REQUESTS', { retryAfterSeconds })
 }

@@ -7,13 +7,17 @@ import {
   type Credential,
   type SessionDeps,
 } from '../../session/authenticate.ts'
+import type { Limited, RateLimit } from '../../session/rate-limit.ts'
 import { sendFailure } from '../answer/envelope.ts'
 import { bearerTokenOf } from '../request/bearer.ts'
 import { sessionCookieOf } from '../request/cookies.ts'
 import { checkCsrf, type IsListedOrigin } from '../request/csrf.ts'
 import { type CsrfReason, logCounted, logRefused } from '../request/log.ts'
 
-export type SessionAccess = SessionDeps & { isListedOrigin: IsListedOrigin }
+export type SessionAccess = SessionDeps & {
+  isListedOrigin: IsListedOrigin
+  limitByCookie: RateLimit
+}
 
 type CrossSite = { kind: 'cross-site'; reason: CsrfReason }
 type Denied = {
@@ -24,7 +28,7 @@ type Denied = {
   email?: string | undefined
 }
 /** Why a request is not accepted. */
-export type NoAccess = { kind: 'absent' } | Denied | CrossSite
+export type NoAccess = { kind: 'absent' } | Denied | CrossSite | Limited
 
 type Access = { kind: 'granted'; live: LiveSession; cookie: string | null } | NoAccess
 
@@ -47,9 +51,12 @@ export function withSession(deps: SessionAccess, handle: SessionHandler) {
 export async function accessBy(deps: SessionAccess, shown: Shown): Promise<Access> {
   if (shown.kind === 'absent' || shown.kind === 'cross-site') return shown
   const found = await authenticate(deps, shown)
-  return found.kind === 'live'
-    ? { kind: 'granted', live: found, cookie: shown.kind === 'cookie' ? shown.value : null }
-    : { kind: 'denied', credential: shown.kind, reason: found.reason, email: found.email }
+  if (found.kind === 'invalid') {
+    return { kind: 'denied', credential: shown.kind, reason: found.reason, email: found.email }
+  }
+  if (shown.kind !== 'cookie') return { kind: 'granted', live: found, cookie: null }
+  const limited = deps.limitByCookie(found.session.id, found.user.id)
+  return limited ?? { kind: 'granted', live: found, cookie: shown.value }
 }
 
 type Shown = Credential | { kind: 'absent' } | CrossSite
@@ -76,6 +83,10 @@ export function cookieOf(
 export function sendDenied(request: FastifyRequest, reply: FastifyReply, access: NoAccess) {
   logDenied(request, access)
   if (access.kind === 'cross-site') return sendFailure(reply, 'CSRF_FAILED')
+  if (access.kind === 'limited') {
+    const { retryAfterSeconds } = access
+    return sendFailure(reply, 'TOO_MANY_REQUESTS', { retryAfterSeconds })
+  }
   if (access.kind === 'absent') {
     const message = 'The request has no credential that this operation accepts. Please log in.'
     return sendFailure(reply, 'INVALID_TOKEN', { message })
@@ -88,6 +99,9 @@ export function logDenied(request: FastifyRequest, access: NoAccess): void {
   if (access.kind === 'denied') {
     const { credential, reason } = access
     logCounted(request, 'info', { event: 'session.refused', credential, reason })
+  }
+  if (access.kind === 'limited') {
+    logCounted(request, 'warn', { event: 'session.limited', sessionId: access.sessionId })
   }
   if (access.kind === 'cross-site') logRefused(request, access.reason, request.headers.origin)
 }

@@ -44,7 +44,7 @@ export const SESSION_OPERATION = operation({
     ),
     CSRF_TOKEN_HEADER,
   ),
-  failures: ['INVALID_TOKEN'],
+  failures: ['INVALID_TOKEN', 'TOO_MANY_REQUESTS'],
 })
 
 export function sessionRoute(deps: SessionAccess) {
@@ -92,7 +92,7 @@ export const SESSIONS_OPERATION = operation({
       ),
     ),
   ),
-  failures: ['INVALID_TOKEN'],
+  failures: ['INVALID_TOKEN', 'TOO_MANY_REQUESTS'],
   options: { attachValidation: true },
 })
 

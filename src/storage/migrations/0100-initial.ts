@@ -91,7 +91,10 @@ export async function up(db: Kysely<unknown>, column: ColumnTypes): Promise<void
       foreign key (user_id, session_id) references sessions (user_id, id) on delete cascade
     ) ${options}`,
     sql`create index refresh_tokens_user_id on refresh_tokens (user_id, session_id, created_at)`,
-    sql`create index refresh_tokens_expires_at on refresh_tokens (expires_at)`,
+    sql`create index refresh_tokens_expires_at on refresh_tokens (expires_at)
+      where revoked_at is null`,
+    sql`create index refresh_tokens_revoked_at on refresh_tokens (revoked_at)
+      where revoked_at is not null`,
 
     sql`create table login_codes (
       digest text primary key check (length(digest) = 64),

@@ -4,7 +4,12 @@
 import { setImmediate } from 'node:timers/promises'
 import { type RawBuilder, sql, type Transaction } from 'kysely'
 import { TOKEN_LISTED_DAYS } from '../../domain/admin-token.ts'
-import { DAY_MS, DEVICE_IDLE_SECONDS, ENDED_LISTED_SECONDS } from '../../domain/lifetimes.ts'
+import {
+  DAY_MS,
+  DEVICE_IDLE_SECONDS,
+  ENDED_LISTED_SECONDS,
+  REPLACED_KEPT_SECONDS,
+} from '../../domain/lifetimes.ts'
 import { type MaintenanceStore, NONE_REMOVED, type Removed } from '../../domain/maintenance.ts'
 import { isAmong } from './dialect.ts'
 import { type Engine, transact, write } from './engine.ts'
@@ -40,22 +45,38 @@ type DueRows = {
   update?: RawBuilder<unknown>
   /** Under which name they are reported; not at all without one. */
   counted?: keyof Removed
+  /** Waits until none of these rows is due, because its deletion would cascade to them. */
+  after?: keyof Schema
 }
 
-/** In this order: the tokens of a session expire before it, so that a deletion never cascades to many rows. */
 function dueRows(now: Date, auditDays: number): DueRows[] {
-  const isExpired = sql`idle_expires_at <= ${formatTime(now)}`
+  const endListedMs = ENDED_LISTED_SECONDS * 1000
+  const isDone = sql`(idle_expires_at <= ${formatTime(now)}
+    and (ended_at is null or ended_at <= ${formatTime(now, -endListedMs)}))`
   return [
     { table: 'login_throttle', id: 'key', counted: 'throttleRows' },
-    { table: 'refresh_tokens', counted: 'refreshTokens' },
+    {
+      table: 'refresh_tokens',
+      orderBy: 'revoked_at',
+      keptMs: REPLACED_KEPT_SECONDS * 1000,
+      counted: 'refreshTokens',
+    },
+    { table: 'refresh_tokens', condition: sql`revoked_at is null`, counted: 'refreshTokens' },
     { table: 'login_codes', id: 'digest', counted: 'codes' },
     {
       table: 'sessions',
       orderBy: 'purge_at',
-      condition: sql`not ${isExpired}`,
-      update: sql`purge_at = idle_expires_at`,
+      condition: sql`not ${isDone}`,
+      update: sql`purge_at = case when idle_expires_at > ${formatTime(now)} then idle_expires_at
+        else ${formatTime(now, endListedMs)} end`,
     },
-    { table: 'sessions', orderBy: 'purge_at', condition: isExpired, counted: 'sessions' },
+    {
+      table: 'sessions',
+      orderBy: 'purge_at',
+      condition: isDone,
+      counted: 'sessions',
+      after: 'refresh_tokens',
+    },
     { table: 'devices', counted: 'devices' },
     {
       table: 'users',
@@ -65,7 +86,7 @@ function dueRows(now: Date, auditDays: number): DueRows[] {
       update: sql`last_login_ip = null, last_login_user_agent = null`,
     },
     // These are not counted: the sessions themselves were removed with their user, and of tokens there are few.
-    { table: 'ended_sessions', orderBy: 'ended_at', keptMs: ENDED_LISTED_SECONDS * 1000 },
+    { table: 'ended_sessions', orderBy: 'ended_at', keptMs: endListedMs },
     { table: 'admin_tokens', id: 'name', keptMs: TOKEN_LISTED_DAYS * DAY_MS },
     ...(auditDays > 0
       ? [
@@ -98,7 +119,9 @@ function createPurge(engine: Engine): MaintenanceStore['purge'] {
 
   return async (now, auditDays = 0) => {
     const purged = { ...NONE_REMOVED }
+    const unfinished = new Set<keyof Schema>()
     for (const due of dueRows(now, auditDays)) {
+      if (due.after && unfinished.has(due.after)) continue
       let removed = maxRows
       for (let round = 0; round < rounds && removed === maxRows; round++) {
         const batch = await transact(engine, async trx =>
@@ -112,9 +135,10 @@ function createPurge(engine: Engine): MaintenanceStore['purge'] {
         if (due.counted) purged[due.counted] += removed
         await setImmediate()
       }
-      if (removed === maxRows) return { ...purged, isDone: false }
+      if (removed === maxRows) unfinished.add(due.table)
     }
-    await engine.emptyWriteAheadLog()
-    return { ...purged, isDone: true }
+    const isDone = unfinished.size === 0
+    if (isDone) await engine.emptyWriteAheadLog()
+    return { ...purged, isDone }
   }
 }

@@ -1,7 +1,6 @@
 // Refresh tokens: a token is read together with its session, its user and its successor. Each engine has its own
 // way to replace it.
 import type { RefreshTokenStore } from '../../domain/refresh-token.ts'
-import { invalid } from '../../domain/session.ts'
 import type { Engine } from './engine.ts'
 import { toLive, toSessionUser } from './live-session.ts'
 import { formatTime, parseTime, parseTimeOrNull } from './schema.ts'
@@ -10,7 +9,7 @@ import { findToken, rotationValues, type TokenRow } from './token-rows.ts'
 export function createRefreshTokens(engine: Engine): RefreshTokenStore {
   const find: RefreshTokenStore['find'] = async (id, digest, now) => {
     const [row] = await engine.readPrepared(findToken, { id, digest, now: formatTime(now) })
-    if (!row) return invalid('unknown-token')
+    if (!row) return { kind: 'purged' }
     const live = toLive(row, now)
     if (live.kind === 'invalid') return live
     return {

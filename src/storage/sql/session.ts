@@ -25,10 +25,8 @@ export function createSessions(engine: Engine): SessionStore {
 
   const endByKey = (key: SessionKey, now: string) => {
     switch (key.kind) {
-      case 'access-token':
+      case 'token':
         return writePrepared(endOfUser, { ...key, now })
-      case 'refresh-token':
-        return writePrepared(endByToken, { ...key, now })
       case 'cookie':
         return writePrepared(endByCookie, { ...key, usedAfter: formatTime(key.usedAfter), now })
       default:
@@ -202,11 +200,6 @@ const endById = prepareEnd<{ id: string }>(({ id }) => sql`id = ${id}`)
 
 const endOfUser = prepareEnd<{ sessionId: string; userId: string }>(
   ({ sessionId, userId }) => sql`id = ${sessionId} and user_id = ${userId}`,
-)
-
-const endByToken = prepareEnd<{ id: string; digest: string }>(
-  ({ id, digest }) => sql`id = (select session_id from refresh_tokens
-    where refresh_tokens.id = ${id} and token = ${digest})`,
 )
 
 const endByCookie = prepareEnd<{ digest: string; usedAfter: string }>(

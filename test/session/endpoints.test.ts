@@ -370,7 +370,8 @@ for (const engine of ENGINES_BY_RUN) {
     test('a session gets 600 answers in a minute by its cookie: of the API and of pages, but not of verify or by a token', async t => {
       service.stopClock(t)
       const { cookie: value, accessToken } = await service.browserLogin(await service.newUser())
-      const page = { method: 'GET', path: '/login', headers: cookie(value) }
+      const headers = { ...cookie(value), Accept: 'text/html' }
+      const page = { method: 'GET', path: '/login', headers }
       for (let i = 0; i < 600; i++) {
         assert.equal((await service.get('/session', cookie(value))).status, 200)
       }

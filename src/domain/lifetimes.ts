@@ -19,7 +19,10 @@ export const REFRESH_GRACE_SECONDS = 60
 export const CODE_SECONDS = 60
 /** How much clocks may differ when an access token is verified. */
 export const CLOCK_TOLERANCE_SECONDS = 30
-/** For this long, services that verify access tokens can learn that a session ended: longer than they accept its token. */
+/**
+ * For this long an ended session is stored, and services that verify access tokens can learn of its end: longer than they
+ * accept its token.
+ */
 export const ENDED_LISTED_SECONDS = ACCESS_TOKEN_SECONDS + 5 * 60
 /** For this long the row of a replaced refresh token is kept. The token ends its session without a row too. */
 export const REPLACED_KEPT_SECONDS = ENDED_LISTED_SECONDS

@@ -109,8 +109,8 @@ export interface SessionStore {
   /** Whether more than `known` of the sessions below ended at or after `from` and before `before`. */
   hasMoreEnded(known: number, from: Date, before: Date): Promise<boolean>
   /**
-   * The sessions that ended at or after a moment, or from an earlier result on, in the order of their ends. Those of
-   * deleted users are known for `ENDED_LISTED_SECONDS`, others until they would have expired.
+   * The sessions that ended at or after a moment, or from an earlier result on, in the order of their ends. They are known
+   * for `ENDED_LISTED_SECONDS`.
    */
   listEnded(from: { endedAt: Date; id?: string }, limit: number): Promise<SessionEnd[]>
   /**

@@ -82,7 +82,7 @@ for (const engine of ENGINES_BY_RUN) {
       assert.ok(kid)
       assert.deepEqual(header, { alg: 'HS256', typ: 'rt+jwt' })
       const claims = decodeJwt(refreshToken)
-      assert.deepEqual(Object.keys(claims), ['iss', 'sub', 'jti', 'iat', 'exp'])
+      assert.deepEqual(Object.keys(claims), ['iss', 'sub', 'sid', 'jti', 'iat', 'exp'])
       assert.equal(claims.sub, id)
       assert.equal((claims.exp ?? 0) - (claims.iat ?? 0), 7 * 24 * 3600)
       assert.ok(refreshToken.length <= 500)

@@ -51,8 +51,7 @@ type DueRows = {
 
 function dueRows(now: Date, auditDays: number): DueRows[] {
   const endListedMs = ENDED_LISTED_SECONDS * 1000
-  const isDone = sql`(idle_expires_at <= ${formatTime(now)}
-    and (ended_at is null or ended_at <= ${formatTime(now, -endListedMs)}))`
+  const isExpired = sql`idle_expires_at <= ${formatTime(now)}`
   return [
     { table: 'login_throttle', id: 'key', counted: 'throttleRows' },
     {
@@ -66,14 +65,20 @@ function dueRows(now: Date, auditDays: number): DueRows[] {
     {
       table: 'sessions',
       orderBy: 'purge_at',
-      condition: sql`not ${isDone}`,
-      update: sql`purge_at = case when idle_expires_at > ${formatTime(now)} then idle_expires_at
-        else ${formatTime(now, endListedMs)} end`,
+      condition: sql`ended_at is null and not ${isExpired}`,
+      update: sql`purge_at = idle_expires_at`,
     },
     {
       table: 'sessions',
       orderBy: 'purge_at',
-      condition: isDone,
+      condition: sql`ended_at is null and ${isExpired}`,
+      counted: 'sessions',
+      after: 'refresh_tokens',
+    },
+    {
+      table: 'sessions',
+      orderBy: 'ended_at',
+      keptMs: endListedMs,
       counted: 'sessions',
       after: 'refresh_tokens',
     },

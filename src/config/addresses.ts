@@ -3,8 +3,8 @@ import { isIPv4 } from 'node:net'
 import ipaddr from 'ipaddr.js'
 import type { Kind, ReadContext } from './kinds.ts'
 
-/** With the id of its key, it keeps a refresh token within the specified 500 characters. */
-export const ISSUER_MAX_BYTES = 86
+/** With the limit of `checkKeys`, it keeps a refresh token within the specified 500 characters. */
+export const ISSUER_MAX_BYTES = 100
 
 /** True for names and addresses of this machine, with or without the brackets of a URL. */
 export function isLoopback(host: string): boolean {

@@ -5,8 +5,11 @@ import { checkReaders, type Finding, ok, problem, warning } from '../system/find
 import { explainKeyFile, loadKeySet } from './key-file.ts'
 import { findShortKey, type KeySet } from './key-set.ts'
 
+/** Of the issuer and the `kid` of a secret together: a refresh token has both, and at most 500 characters. */
+export const NAMES_MAX_CHARACTERS = 122
+
 export async function checkKeys(config: Config, now: Date): Promise<Finding> {
-  const { signingKeysFile: path, nodeEnv } = config
+  const { signingKeysFile: path, nodeEnv, tokens } = config
   let keySet: KeySet
   try {
     keySet = await loadKeySet(path)
@@ -20,6 +23,11 @@ export async function checkKeys(config: Config, now: Date): Promise<Finding> {
   const short = findShortKey(keySet, () => false)
   if (short) return warning('keys', `${path}: ${short}: "keys rotate" replaces it`)
   const { accessKeys, refreshKeys } = keySet
+  const kidMax = NAMES_MAX_CHARACTERS - tokens.issuer.length
+  if (refreshKeys.some(({ keyId }) => keyId.length > kidMax)) {
+    const advice = `with this JWT_ISSUER, the "kid" of a secret may have ${kidMax} characters`
+    return problem('keys', `${path}: ${advice}`)
+  }
   const detail = `${path}: ${accessKeys.length} for access tokens, ${refreshKeys.length} for refresh tokens`
   const isTooEarly = [accessKeys, refreshKeys].some(keys =>
     keys.every(({ signsFrom }) => signsFrom * 1000 > now.getTime()),

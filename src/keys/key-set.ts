@@ -45,8 +45,6 @@ const RSA_MIN_BITS = 2048
 const RSA_NEW_MIN_BITS = 3072
 /** Only characters that take one byte in the JSON of a token, because its length is limited. */
 const KEY_ID = /^[!#-[\]-~]{1,64}$/
-/** Of a secret. With the issuer, it keeps a refresh token within 500 characters. */
-export const SECRET_ID_MAX_CHARACTERS = 36
 
 /** Its message tells the operator what is wrong with a key file. */
 export class KeyFileError extends Error {}
@@ -184,11 +182,6 @@ function importSecret(key: StoredKey): RefreshKey {
   }
   if (new Set(secret).size < 8) throw new KeyFileError('a secret must be random, not a placeholder')
   if (!key.kid) throw new KeyFileError('a secret needs a "kid"')
-  if (key.kid.length > SECRET_ID_MAX_CHARACTERS) {
-    throw new KeyFileError(
-      `the "kid" of a secret has at most ${SECRET_ID_MAX_CHARACTERS} characters`,
-    )
-  }
   return {
     keyId: key.kid,
     algorithm: 'HS256',

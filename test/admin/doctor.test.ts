@@ -2,12 +2,13 @@
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
-import { chmod, copyFile, readdir, rm, writeFile } from 'node:fs/promises'
+import { chmod, copyFile, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { type AddressInfo, createServer } from 'node:net'
 import { join } from 'node:path'
 import { describe, test } from 'node:test'
 import { TLSSocket } from 'node:tls'
 import bcrypt from 'bcrypt'
+import type { JWK } from 'jose'
 import { makeCertificate, writeCertificate } from '../support/certificates.ts'
 import { setUpCli } from '../support/cli.ts'
 import { ENGINES_BY_RUN } from '../support/engines.ts'
@@ -94,6 +95,19 @@ describe('what is unsafe or cannot be used is a warning or a problem', () => {
       'a missing key file',
       { SIGNING_KEYS_FILE: join(cli.folder, 'missing.json') },
       /^problem, keys: There is no key file .*missing\.json\. .* "keys rotate" to make it$/,
+    ],
+    [
+      'a long issuer beside a secret with a long id',
+      async () => {
+        const { keys } = JSON.parse(await readFile(production.SIGNING_KEYS_FILE ?? '', 'utf8'))
+        const renamed = keys.map((key: JWK) =>
+          key.kty === 'oct' ? { ...key, kid: 'k'.repeat(64) } : key,
+        )
+        const SIGNING_KEYS_FILE = join(cli.folder, 'long.json')
+        await writeFile(SIGNING_KEYS_FILE, JSON.stringify({ keys: renamed }), { mode: 0o600 })
+        return { SIGNING_KEYS_FILE, JWT_ISSUER: `https://login.example.org/${'i'.repeat(34)}` }
+      },
+      /^problem, keys: .*, the "kid" of a secret may have 62 characters$/,
     ],
     [
       'a key file that others can read',

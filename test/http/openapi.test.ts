@@ -221,7 +221,8 @@ describe('the OpenAPI document', async () => {
   test('operations fail as described', async () => {
     const email = await service.newUser()
     let { refreshToken } = await service.programLogin(email)
-    const { cookie: value } = await service.browserLogin(email)
+    const browser = await service.browserLogin(email)
+    const { cookie: value } = browser
     const token = bearer((await service.programLogin(email)).accessToken)
     const foreign = { 'Sec-Fetch-Site': 'cross-site' }
     const temporary = await service.newUser()
@@ -262,6 +263,10 @@ describe('the OpenAPI document', async () => {
       refreshToken = json.data.refreshToken
     }
     await meet('refresh', { body: { refreshToken } }, 429)
+    for (let i = 0; i < 600; i++) await service.get('/session', cookie(value))
+    for (const name of ['getSession', 'listSessions', 'endSession', 'endOtherSessions']) {
+      await meet(name, { headers: ownChange(browser) }, 429)
+    }
   })
 
   test('every operation refuses requests that it cannot read as described', async () => {

@@ -5,7 +5,7 @@ import fc from 'fast-check'
 import { ADMIN_ROUTES } from '../../src/admin/api/app.ts'
 import { ADMIN_FAILURES, PUBLIC_FAILURES } from '../../src/http/answer/envelope.ts'
 import { ADMIN, startAdminService } from '../support/admin-service.ts'
-import { anyText } from '../support/any-text.ts'
+import { anyText, INHERITED } from '../support/any-text.ts'
 import { ENGINES } from '../support/engines.ts'
 import { faultsIn, own } from '../support/own.ts'
 import { casesOf, IS_FULL } from '../support/proof.ts'
@@ -21,7 +21,7 @@ for (const engine of SOME) {
     const anything = fc.oneof(
       anyText(300),
       fc.constantFrom(
-        ...['\0', '\ud800', '%', '%2F', '../../..', "' or 1=1 --", '$2b$31$', '__proto__'],
+        ...['\0', '\ud800', '%', '%2F', '../../..', "' or 1=1 --", '$2b$31$', ...INHERITED],
         ...['target@example.com', '%00', 'x'.repeat(300), '🙂'.repeat(64), '', ' ', '-1', '1e400'],
       ),
     )
@@ -33,7 +33,7 @@ for (const engine of SOME) {
         fc.dictionary(
           fc.constantFrom(
             ...['email', 'name', 'role', 'password', 'passwordHash', 'until', 'limit', 'after'],
-            ...['target', 'since', 'before', 'search', 'state', 'client', 'top'],
+            ...['target', 'since', 'before', 'search', 'state', 'client', 'top', ...INHERITED],
           ),
           fc.oneof(anything, fc.jsonValue({ maxDepth: 2 })),
           { maxKeys: 4 },

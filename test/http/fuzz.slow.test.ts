@@ -7,7 +7,7 @@ import { join, resolve } from 'node:path'
 import { describe, test } from 'node:test'
 import fc from 'fast-check'
 import { PUBLIC_FAILURES } from '../../src/http/answer/envelope.ts'
-import { anyText } from '../support/any-text.ts'
+import { anyText, INHERITED } from '../support/any-text.ts'
 import { ENGINES } from '../support/engines.ts'
 import { faultsIn, inParallel, own } from '../support/own.ts'
 import { createDeployment, type Line } from '../support/process.ts'
@@ -22,6 +22,7 @@ import {
   startTestService,
   UNLIMITED,
 } from '../support/service.ts'
+import { createVisitor } from '../support/visitor.ts'
 import { chunked, get, HOST, JSON_TYPE, lines, sized } from './hostile-cases.ts'
 
 /** Nearly all requests are refused before the database is used; the random bodies try both engines. */
@@ -59,7 +60,7 @@ const TOKENS = [
   ...['#', '"', '{', '}', '[', '\\u0000', 'Content-Length: ', 'Transfer-Encoding: chunked\r\n'],
   ...['Host: b\r\n', 'Connection: close\r\n', 'Upgrade: h2c\r\n', 'Expect: x\r\n', 'HTTP/1.1'],
   ...['HTTP/0.9', 'CONNECT ', 'TRACE ', '-1', '99999999999999999999', '\u2028', '\uFEFF'],
-  ...['__proto__'],
+  ...INHERITED,
 ].map(text => Buffer.from(text))
 
 describe(`fuzzing with FUZZ_SEED=${SEED}`, () => {
@@ -150,9 +151,14 @@ function pick<T>(list: T[], random: (below: number) => number): T {
 const TYPE = { 'Content-Type': 'application/json' }
 
 // A body with prototype keys is refused as a whole, so such values are left out.
-const anything = fc
-  .oneof(anyText(), fc.jsonValue({ maxDepth: 2 }))
+const harmless = fc
+  .jsonValue({ maxDepth: 2 })
   .filter(value => !/__proto__|constructor/.test(JSON.stringify(value)))
+const someText = fc.oneof(anyText(), fc.constantFrom(...INHERITED))
+const anything = fc.oneof(someText, harmless)
+const queryName = fc.constantFrom(
+  ...['done', 'lang', 'return_to', 'challenge', 'prompt', 'again', ...INHERITED],
+)
 const headerName = fc.constantFrom(
   ...['User-Agent', 'X-Request-ID', 'Origin', 'Cookie', 'Authorization', 'X-Forwarded-For'],
   ...['Accept', 'X-CSRF-Token', 'Accept-Version'],
@@ -213,6 +219,25 @@ for (const engine of ENGINES) {
           assert.deepEqual(answer.json.error.fields, fields)
         }),
       ))
+
+    test('any query of a page is answered 200 with and without a session, or 400', async () => {
+      await service.addUser('kate@example.com')
+      const visitors = [createVisitor(service), createVisitor(service)]
+      await visitors[0]?.logIn('kate@example.com')
+      const pages = fc.constantFrom('/', '/login', '/login/password')
+      return check(
+        fc.asyncProperty(pages, fc.dictionary(queryName, someText), async (path, query) => {
+          const asked = `${path}?${new URLSearchParams(query)}`
+          for (const visitor of visitors) {
+            const { status, text } = await visitor.get(asked)
+            assert.ok(
+              status === 200 || (status === 400 && asked.length > 8_192),
+              `${asked} ${text}`,
+            )
+          }
+        }),
+      )
+    })
 
     test('none of these requests caused an error line', () => {
       assert.deepEqual(faultsIn(service), [])

@@ -8,6 +8,7 @@ import { join } from 'node:path'
 import { describe, test } from 'node:test'
 import bcrypt from 'bcrypt'
 import { hashKindOf } from '../../src/admin/import/hash-kinds.ts'
+import { INHERITED } from '../support/any-text.ts'
 import { createCli, parseLine } from '../support/cli.ts'
 import { ENGINES_BY_RUN, type Row } from '../support/engines.ts'
 import { own } from '../support/own.ts'
@@ -236,6 +237,14 @@ type Case = {
 }
 const OFF = [{ is_active: true }, { is_active: false }, { is_active: false }]
 const OWN = 'email,name,passwordHash'
+const PLAIN = { name: 'A', password: PASSWORD }
+/** To make text of it throws. */
+const TEXTLESS = { toString: 1, valueOf: 1 }
+const BCRYPT = { type: 'password', credentialData: { algorithm: 'bcrypt' } }
+const KEYCLOAK = {
+  ...{ username: 'u', lastName: 'B', createdTimestamp: 1 },
+  credentials: [{ ...BCRYPT, secretData: { value: 'HASH' } }],
+}
 const CASES: Record<string, Case> = {
   'a recognised format says which users are disabled, banned or blocked': {
     content: `email,encrypted_password,Is_Active,banned_at,CONFIRMED_AT
@@ -316,6 +325,45 @@ a@D,A,HASH,TRUE,NULL,2019-03-02 10:11:12\nb@D,B,HASH,False,"NULL",\\N\n`,
     content: '{}\n'.repeat(2_500),
     code: 1,
     said: /^2500 rows rejected: email is missing \(lines 1, 2, 3 …\)\.$/m,
+  },
+  'no flag is a name that every object inherits, or unclear': {
+    content: `email,encrypted_password,active
+${[...INHERITED, '2', ''].map((value, i) => `u${i}@D,HASH,${value}`).join('\n')}\n`,
+    code: 1,
+    said: /13 rows rejected: isActive must be true or false/,
+    users: [{ is_active: true }],
+  },
+  'nor in the format of this service': {
+    content: `${OWN},isActive,off
+${INHERITED.map((name, i) => `u${i}@D,U,HASH,${i % 2 ? name : ''},${i % 2 ? '' : name}`).join('\n')}\n`,
+    options: ['--map', 'off=!isActive'],
+    code: 1,
+    said: /6 rows rejected: !isActive takes a time .*\n6 rows rejected: isActive must be/,
+  },
+  'an inherited name can be the name of a column': {
+    content: `__proto__,constructor,passwordHash\na@D,A,HASH\n`,
+    options: ['--map=__proto__=email', '--map=constructor=name'],
+    users: [{ name: 'A' }],
+  },
+  'objects in the place of texts, which have no text, are rejected': {
+    content: ['id', 'name', 'password', 'isActive', 'createdAt']
+      .map((name, i) => JSON.stringify({ ...PLAIN, email: `u${i}@D`, [name]: TEXTLESS }))
+      .join('\n'),
+    options: ['--hash-passwords'],
+    code: 1,
+    said: /5 rejected/,
+  },
+  'and so is what no time or hash can be made of, in the export of another system': {
+    content: [
+      { id: TEXTLESS, firstName: TEXTLESS },
+      { createdTimestamp: 1e300 },
+      { credentials: TEXTLESS },
+    ]
+      .map((more, i) => JSON.stringify({ ...KEYCLOAK, email: `u${i}@D`, ...more }))
+      .join('\n'),
+    code: 1,
+    said: /: createdAt takes a time [\s\S]*: passwordHash is missing/,
+    users: [{ name: 'B' }],
   },
   'an id occurs once': {
     content: ['a', 'b']

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import { hash } from 'node:crypto'
 import { describe, test } from 'node:test'
 import { byEmail, changeAt } from '../storage/fixtures.ts'
+import { INHERITED } from '../support/any-text.ts'
 import { ENGINES_BY_RUN } from '../support/engines.ts'
 import { countHashes } from '../support/hash-counter.ts'
 import { eventsOf } from '../support/own.ts'
@@ -311,6 +312,17 @@ for (const engine of ENGINES_BY_RUN) {
     test('a browser that stores no cookie is told so', async () => {
       const answer = await newVisitor().get('/login?done=logged-in')
       assert.match(noticeIn(answer) ?? '', /did not store the cookie/)
+    })
+
+    test('a name that every object inherits says nothing', async () => {
+      const { visitor } = await loggedIn()
+      for (const name of INHERITED) {
+        for (const each of [visitor, newVisitor()]) {
+          const query = new URLSearchParams({ done: name, lang: name, prompt: name, again: name })
+          const answer = await each.get(`/login?${query}`)
+          assert.deepEqual([answer.status, noticeIn(answer)], [200, undefined], name)
+        }
+      }
     })
 
     test('a login goes on there, and a user that is logged in goes on at once', async () => {

@@ -1,5 +1,8 @@
-// Texts of any characters, for properties that hold for all of them.
+// Texts of any characters, for properties that hold for all of them; and texts that a lookup may mistake.
 import fc from 'fast-check'
+
+/** Every object has these properties: text that names one of them must find nothing. */
+export const INHERITED = Object.getOwnPropertyNames(Object.prototype)
 
 const SURROGATES = { first: 0xd800, count: 0x800 }
 

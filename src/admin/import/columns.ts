@@ -99,13 +99,9 @@ export function readColumns(name: string, records: Records, options: ColumnOptio
   return {
     ...{ secret, title: format?.title, ignored },
     valuesOf(given: Values): Values | string {
-      const row: Values = {}
-      const others: string[] = []
-      for (const each of Object.keys(given)) {
-        const column = knownAs(each)
-        if (isKnown(column)) row[column] = given[each]
-        else others.push(column)
-      }
+      const renamed = Object.entries(given).map(([each, value]) => [knownAs(each), value] as const)
+      const row: Values = Object.fromEntries(renamed.filter(([column]) => isKnown(column)))
+      const others = renamed.flatMap(([column]) => (isKnown(column) ? [] : [column]))
       if (isRefusing && others.length > 0) return describeUnknown(others)
       for (const column of others) ignored.add(column)
       return format ? valuesIn(row, format, map) : fieldsIn(row, known)
@@ -129,7 +125,7 @@ function valuesIn(row: Values, format: UserFormat, map: ColumnMap): Values {
     ...fieldsIn(row, map),
   }
   // Other systems number their users.
-  if (!isUuid(String(values.id))) delete values.id
+  if (!isUuid(values.id)) delete values.id
   return values
 }
 
@@ -165,10 +161,12 @@ function refuseOtherSecret(records: Records, present: string[], secret: SecretFi
 }
 
 function refuseHashes({ sample }: Records, column: string): void {
-  const isIt = ([name, value]: [string, unknown]) =>
-    name.toLowerCase() === column.toLowerCase() && value
-  const texts = sample.flatMap(row => Object.entries(row).filter(isIt))
-  const kind = commonKindOf(texts.map(([, text]) => String(text)))
+  const texts = sample.flatMap(row =>
+    Object.entries(row).flatMap(([name, value]) =>
+      name.toLowerCase() === column.toLowerCase() && typeof value === 'string' ? [value] : [],
+    ),
+  )
+  const kind = commonKindOf(texts.filter(Boolean))
   if (!kind) return
   const seems = `The column "${column}" seems to have hashes (${kind})`
   const advice = `add --map ${column}=passwordHash, not --hash-passwords`

@@ -82,10 +82,10 @@ export const FORMATS: Record<string, UserFormat> = {
       const { algorithm } = objectIn(credentialData)
       const { value } = objectIn(secretData)
       return {
-        name: [firstName, lastName].filter(part => !isEmpty(part)).join(' '),
-        passwordHash: algorithm === 'bcrypt' ? value : algorithm && `{${algorithm}}`,
+        name: [firstName, lastName].filter(part => isText(part) && !isEmpty(part)).join(' '),
+        passwordHash: isText(algorithm) && algorithm !== 'bcrypt' ? `{${algorithm}}` : value,
         ...(typeof createdTimestamp === 'number' && {
-          createdAt: new Date(createdTimestamp).toISOString(),
+          createdAt: new Date(createdTimestamp).toJSON() ?? 'never',
         }),
       }
     },
@@ -99,28 +99,34 @@ export const isOffColumn = (column: string) => OFF.test(column)
 export const isStateColumn = (column: string, { confirmed }: UserFormat) =>
   OFF.test(column) || ON.test(column) || column === confirmed
 
-/** Undefined if no column tells it. */
-export function isActiveIn(row: Values, format: UserFormat): boolean | undefined {
+/** Undefined if no column tells it. A value of `active` that is no flag is returned as it is. */
+export function isActiveIn(row: Values, format: UserFormat): unknown {
   const states = Object.entries(row).filter(([column]) => isStateColumn(column, format))
   if (states.length === 0) return undefined
+  const isUnclear = ([column, value]: [string, unknown]) =>
+    ON.test(column) && !isEmpty(value) && flagOf(value) === null
+  const unclear = states.find(isUnclear)
+  if (unclear) return unclear[1]
   return states.every(([column, value]) => {
     if (OFF.test(column)) return isEmpty(value) || flagOf(value) === false
     return ON.test(column) ? flagOf(value) !== false : !isEmpty(value)
   })
 }
 
-const FLAGS: Record<string, boolean> = {
-  ...{ true: true, t: true, yes: true, y: true, 1: true },
-  ...{ false: false, f: false, no: false, n: false, 0: false },
-}
+const YES: unknown[] = ['true', 't', 'yes', 'y', '1', true, 1]
+const NO: unknown[] = ['false', 'f', 'no', 'n', '0', false, 0]
 
 /** CSV has text only, and each database writes its own. Null if the value is no flag. */
-export const flagOf = (value: unknown) => FLAGS[String(value).toLowerCase()] ?? null
+export function flagOf(value: unknown): boolean | null {
+  const flag = isText(value) ? value.toLowerCase() : value
+  return YES.includes(flag) || (NO.includes(flag) ? false : null)
+}
+
+const isText = (value: unknown) => typeof value === 'string'
 
 /** MySQL has a time for a missing one. */
 export function isEmpty(value: unknown): boolean {
-  const isText = typeof value === 'string'
-  return isText ? value === '' || value.startsWith('0000-00-00') : (value ?? null) === null
+  return isText(value) ? value === '' || value.startsWith('0000-00-00') : (value ?? null) === null
 }
 
 /** The object of this type in a list; else an empty one. */

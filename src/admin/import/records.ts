@@ -108,9 +108,8 @@ function csvOf(text: string, givenDelimiter: string | undefined): Layout {
       if (fields.length !== columns.length) {
         return `the number of its fields is ${fields.length} instead of ${columns.length}`
       }
-      const row: Values = {}
-      for (const [index, name] of columns.entries()) row[name] = fields[index]
-      return row
+      // Also a column that is called __proto__.
+      return Object.fromEntries(columns.map((name, index) => [name, fields[index]]))
     },
     rejectedHeading: csvLine([...others, REASON], delimiter),
     toRejected(text, row, reason) {

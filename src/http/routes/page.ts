@@ -53,16 +53,16 @@ export type PageDeps = {
 /** What was done before this page by one of our forms or links: `done` in its address. */
 type Done = 'logged-in' | 'changed' | 'ended' | 'others-ended' | 'logged-out' | 'continue'
 
-const SAID_WITH_SESSION: Record<string, TextKey> = {
-  changed: 'passwordChanged',
-  ended: 'oneEnded',
-  'others-ended': 'othersEnded',
-} satisfies Partial<Record<Done, TextKey>>
-const SAID_WITHOUT_SESSION: Record<string, TextKey> = {
-  'logged-in': 'noCookie',
-  changed: 'noCookie',
-  'logged-out': 'loggedOut',
-} satisfies Partial<Record<Done, TextKey>>
+const SAID_WITH_SESSION = new Map<unknown, TextKey>([
+  ['changed', 'passwordChanged'],
+  ['ended', 'oneEnded'],
+  ['others-ended', 'othersEnded'],
+] satisfies [Done, TextKey][])
+const SAID_WITHOUT_SESSION = new Map<unknown, TextKey>([
+  ['logged-in', 'noCookie'],
+  ['changed', 'noCookie'],
+  ['logged-out', 'loggedOut'],
+] satisfies [Done, TextKey][])
 
 /** Where a form leads that succeeded. `prompt` is dropped: the user has just shown the password. */
 export function afterForm(page: Page, request: FastifyRequest, done: Done): string {
@@ -92,7 +92,7 @@ export function loginPageRoute(deps: PageDeps) {
     const refusal = isRefused ? refuseReturn(frame, asked.host) : null
     if (access?.kind !== 'granted') {
       const isEnded = access?.kind === 'denied'
-      const said = isEnded ? 'sessionEnded' : SAID_WITHOUT_SESSION[String(done)]
+      const said = isEnded ? 'sessionEnded' : SAID_WITHOUT_SESSION.get(done)
       const notice = refusal ?? (said ? information(frame.text(said)) : null)
       const host = asked.kind === 'accepted' ? asked.host : null
       return sendPage(reply, loginPage(frame, { email: emailOf(access), notice, host }))
@@ -158,7 +158,7 @@ async function showAccount(
   { notice, next }: Shown,
 ) {
   const { done } = request.query as { done?: unknown }
-  const said = SAID_WITH_SESSION[String(done)]
+  const said = SAID_WITH_SESSION.get(done)
   const listed = await listOwnSessions(sessions, live, { afterId: null, limit: SESSIONS_MAX })
   const home = page.homeUrl && { address: page.homeUrl, host: new URL(page.homeUrl).host }
   const account = accountPage(frame, {

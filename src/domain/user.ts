@@ -80,7 +80,8 @@ export interface UserStore {
   upgradePasswordHash(id: string, oldHash: string, newHash: string, now: Date): Promise<void>
 
   // Every change below is recorded in the same transaction, see audit.ts; one that changes nothing is not. It names
-  // the user by its id, because an email may go to another user meanwhile, and returns false for an unknown id.
+  // the user by its id, because an email may go to another user meanwhile, and returns the user as it is stored then; null
+  // for an unknown id.
 
   /** False if the email is taken. */
   insert(user: NewUser, change: Change): Promise<boolean>
@@ -92,20 +93,20 @@ export interface UserStore {
     id: string,
     fields: UserFields,
     change: Change,
-  ): Promise<'changed' | 'unchanged' | 'unknown' | 'taken'>
-  activate(id: string, change: Change): Promise<boolean>
+  ): Promise<{ user: User; isChanged: boolean } | 'unknown' | 'taken'>
+  activate(id: string, change: Change): Promise<User | null>
   /** Ends all sessions, like `lock` and `setPassword`. */
-  deactivate(id: string, change: Change): Promise<boolean>
-  lock(id: string, until: Date, change: Change): Promise<boolean>
+  deactivate(id: string, change: Change): Promise<User | null>
+  lock(id: string, until: Date, change: Change): Promise<User | null>
   /** Clears the user's lock, failures and blocks. */
-  unlock(id: string, change: Change): Promise<boolean>
+  unlock(id: string, change: Change): Promise<User | null>
   /** Also removes the user's devices. The password is temporary if `temporaryUntil` is given. */
   setPassword(
     id: string,
     passwordHash: string,
     change: Change,
     temporaryUntil?: Date | null,
-  ): Promise<boolean>
+  ): Promise<User | null>
   /**
    * It is not atomic: it deactivates the user and ends all sessions in one transaction, then removes sessions,
    * devices and the user in batches. Calling it again finishes a deletion that was interrupted, and

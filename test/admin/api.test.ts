@@ -139,6 +139,25 @@ for (const engine of ENGINES_BY_RUN) {
       assert.equal(events.filter(({ action }) => action === 'user.changed').length, 1)
     })
 
+    test('the answer to a change is what is stored, also of a user that waits', async () => {
+      for (const { email: newName, ...change } of [
+        { email: 'freed' },
+        { email: 'freed-active', isActive: true },
+        { email: 'freed-inactive', name: 'N', isActive: false },
+        { isActive: true },
+        { role: 'editor' },
+      ]) {
+        const user = await service.newUser()
+        for (let i = 0; i < 21; i++) await login(user, 'wrong', `127.3.1.${1 + (i % 5)}`)
+        const { state } = (await admin('GET', `/users/${user}`)).json.data
+        assert.equal(state, 'waiting')
+        const email = newName ? `${newName}@example.com` : user
+        const changed = await admin('PATCH', `/users/${user}`, { email, ...change })
+        const { data } = (await admin('GET', `/users/${email}`)).json
+        assert.partialDeepStrictEqual({ ...data }, { ...changed.json.data.user })
+      }
+    })
+
     test('users are listed by pages and filters, without their hashes', async () => {
       // Inserted by SQL, in a form that no login looks up.
       await service.database.rows(`insert into users (id, email, password_hash, name, role, created_at, updated_at)

@@ -50,8 +50,8 @@ for (const engine of ENGINES) {
       const [email, moved, newcomer] = [newEmail(), newEmail(), newEmail()]
       const id = await insertTestUser(store, email, start)
       const otherId = await insertTestUser(store, newcomer, start)
-      assert.equal(await store.users.set(id, { email: moved }, change), 'changed')
-      assert.equal(await store.users.set(otherId, { email }, change), 'changed')
+      assert.ok(Object(await store.users.set(id, { email: moved }, change)).isChanged)
+      assert.ok(Object(await store.users.set(otherId, { email }, change)).isChanged)
       const before = await store.users.findByEmail(email)
       const until = new Date('2031-01-01T00:00:00.000Z')
       assert.ok(await store.users.setPassword(id, 'another hash', change))
@@ -60,7 +60,7 @@ for (const engine of ENGINES) {
       assert.ok(await store.users.deactivate(id, change))
       assert.ok(await store.users.activate(id, change))
       assert.equal(await store.sessions.endAll(id, change), 0)
-      assert.equal(await store.users.set(id, { name: 'Other' }, change), 'changed')
+      assert.ok(Object(await store.users.set(id, { name: 'Other' }, change)).isChanged)
       const events = (await listed(moved)).filter(({ target }) => target === moved)
       assert.equal(events.length, 7)
       assert.ok(events.every(({ targetId }) => targetId === id))
@@ -72,7 +72,7 @@ for (const engine of ENGINES) {
       const id = await insertTestUser(store, newEmail(), start)
       const set = () => store.users.set(id, { email: newEmail() }, change)
       const outcomes = await inParallel(8, set)
-      assert.deepEqual(outcomes, Array(8).fill('changed'))
+      assert.ok(outcomes.every(outcome => Object(outcome).isChanged))
     })
 
     test('to clear failures is an event with the most failures and the last block, also without a user', async () => {

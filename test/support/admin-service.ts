@@ -44,6 +44,7 @@ type AdminUser = {
   email: string
   name: string
   role: string
+  state: string
 }
 
 export type AdminCall = Call & { token?: string | null }

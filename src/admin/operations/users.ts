@@ -128,16 +128,17 @@ export const changeUser = operation(
     const { id, email } = user
     const { users } = deps.store
     const change = changeNow(deps)
-    const outcome = hasFields ? await users.set(id, fields, change) : 'changed'
+    const outcome = hasFields ? await users.set(id, fields, change) : { user, isChanged: true }
     if (outcome === 'taken') throw emailTaken(fields.email ?? email)
-    const isKnown =
-      isActive === undefined || (await users[isActive ? 'activate' : 'deactivate'](id, change))
-    if (outcome === 'unknown' || !isKnown) throw userNotFound(email)
+    if (outcome === 'unknown') throw userNotFound(email)
+    const stored =
+      isActive === undefined
+        ? outcome.user
+        : await users[isActive ? 'activate' : 'deactivate'](id, change)
+    if (!stored) throw userNotFound(email)
     // Not read again: a failure of that would look like one of the change.
-    const updatedAt = outcome === 'changed' ? change.at : user.updatedAt
-    const changed = { ...user, ...fields, isActive: isActive ?? user.isActive, updatedAt }
-    const data = { user: toShownUser(changed, change.at) }
-    if (outcome === 'unchanged') {
+    const data = { user: toShownUser(stored, change.at) }
+    if (!outcome.isChanged) {
       return { data, said: `${email} has these values already: nothing was changed.` }
     }
     const changes = Object.entries(fields).map(([name, value]) => `${name} "${value}"`)

@@ -37,29 +37,30 @@ export function createUsers(engine: Engine): UserStore {
     id: string,
     change: Change,
     { action, columns, endsSessions, clearsFailures }: UserChange,
-  ): Promise<boolean> {
+  ): Promise<User | null> {
     return transact(engine, async trx => {
       let hasCleared = false
       const clear = async (email: string) => {
         hasCleared = (await clearFailures(engine, trx, isOfEmail(email), change.at)) !== null
       }
       const found = await lockForChange(engine, trx, id, clearsFailures ? clear : undefined)
-      if (!found) return false
-      const changed = await trx
+      if (!found) return null
+      const row = await trx
         .updateTable('users')
         .set({ ...columns, updated_at: formatTime(change.at) })
         .where('id', '=', id)
         .returningAll()
         .executeTakeFirstOrThrow()
+      const changed = toUser(row)
       if (endsSessions) await endAllSessions(engine, trx, isOfUser(id), change.at)
       const isNewPassword = columns.password_hash !== undefined
       // An attacker that knew the old password may have logged in with it and made a device known.
       if (isNewPassword) await trx.deleteFrom('devices').where('user_id', '=', id).execute()
-      const facts = changedFacts(found, toUser(changed))
+      const facts = changedFacts(found, changed)
       if (facts || hasCleared || isNewPassword) {
         await writeAudit(trx, change, { action, target: found.email, targetId: id, ...facts })
       }
-      return true
+      return changed
     })
   }
 
@@ -197,8 +198,8 @@ async function setUser(
       const isFreed = email !== before.email && before.lockedBy === 'throttle'
       const lock = isFreed ? { lockedUntil: null, lockedBy: null } : {}
       const facts = changedFacts(before, { ...before, ...fields, ...lock })
-      if (!facts) return 'unchanged'
-      await trx
+      if (!facts) return { user: before, isChanged: false }
+      const row = await trx
         .updateTable('users')
         .set({
           email: fields.email,
@@ -208,10 +209,11 @@ async function setUser(
         } satisfies Record<ColumnOf<keyof UserDetails | 'updatedAt'>, unknown>)
         .$if(isFreed, query => query.set({ locked_until: null, locked_by: null }))
         .where('id', '=', id)
-        .execute()
+        .returningAll()
+        .executeTakeFirstOrThrow()
       const event = { action: 'user.changed' as const, target: before.email, targetId: id }
       await writeAudit(trx, change, { ...event, ...facts })
-      return 'changed'
+      return { user: toUser(row), isChanged: true }
     })
   } catch (error) {
     // Only the email must be unique. The database decides between parallel changes.

@@ -336,13 +336,11 @@ describe('configuration', () => {
     }
   })
 
-  test('warns of misspelt and removed variables, and of nothing else', () => {
-    const removed = { DATABASE_POOLER: 'transaction', ADMIN_TOKENS_FILE: 'tokens.json' }
+  test('warns of misspelt variables and of those that begin like ours, and of nothing else', () => {
     const env = { THROTTLE_PAIR_FAILURE: '3', PATH: '/bin', THROTTLE_EMAIL_FAILURES: '20' }
-    assert.deepEqual(loadConfig({ ...env, ...removed }).warnings, [
+    assert.deepEqual(loadConfig({ ...env, BCRYPT_ROUNDS: '12' }).warnings, [
       'THROTTLE_PAIR_FAILURE is not a variable of this service and has no effect. Did you mean THROTTLE_PAIR_FAILURES?',
-      'DATABASE_POOLER is not a variable of this service and has no effect.',
-      'ADMIN_TOKENS_FILE is not a variable of this service and has no effect.',
+      'BCRYPT_ROUNDS is not a variable of this service and has no effect.',
     ])
   })
 
@@ -557,6 +555,16 @@ describe('a misspelt variable gives a warning with the probable name', () => {
   }
 })
 
+for (const name of `BCRYPT_ROUNDS THROTTLE_MAX jwt_secret JWT_EXPIRES_IN ADMIN_TOKENS_FILE ADMIN_API_PORT OPS_ADDRESS
+    SESSION_SECRET BRAND_TITLE CORS_ALLOWED_ORIGINS TLS_CERT TRUST_X_FORWARDED_FOR AUDIT_RETENTION`.split(
+  /\s+/,
+)) {
+  test(`${name} begins like a variable of this service, and gives a warning`, () => {
+    const warning = `${name} is not a variable of this service and has no effect.`
+    assert.deepEqual(warningsFor(name), [warning])
+  })
+}
+
 test('the variables of this service give no warning', () => {
   assert.deepEqual(warningsFor(...VARIABLES.map(({ name }) => name)), [])
 })
@@ -581,9 +589,12 @@ test('the environment of an ordinary machine gives no warning', () => {
     APP_PORT APP_ENV APP_NAME API_HOST API_PORT API_URL WEB_PORT WS_PORT MY_PORT SMTP_HOST SMTP_PORT LOG_FILE
     LOG_FORMAT LOG_DIR LOGS DATA DATA_PATH DATE_FORMAT BASE_URL HOME_PAGE GITHUB_ACTIONS GITHUB_ACTION GITHUB_SHA
     GITHUB_TOKEN GITHUB_WORKSPACE GITHUB_BASE_REF RUNNER_OS RUNNER_TEMP AWS_REGION AWS_ACCESS_KEY_ID GOOGLE_CLOUD_PROJECT
+    ADMIN_SERVICE_HOST ADMIN_SERVICE_PORT_HTTPS OPS_PORT_9443_TCP OPS_PORT_9443_TCP_ADDR SESSION_MANAGER
+    PASSWORD_STORE_DIR ACCESS_TOKEN MAX_MEMORY CODE_VERSION LOGIN_IMAGE DATA_VOLUME HOST_IP JWT BRAND
     TEST_DATABASE_URL POST HOSTS PORTS SIGNAL_FILE TERM_PROGRAM OTEL_EXPORTER_OTLP_ENDPOINT JAVA_HOME GOPATH VIRTUAL_ENV
   `
   assert.deepEqual(warningsFor(...ordinary.trim().split(/\s+/)), [])
+  assert.deepEqual(warnOfUnknown({ SESSION_CACHE_PORT: 'tcp://10.0.0.9:6379' }), [])
 })
 
 test('a name that is far too long gives no warning', () => {

@@ -1,4 +1,4 @@
-// Warns of misspelt variables, and of lines in `.env` that set none: they would silently have no effect.
+// Warns of misspelt and invented variables, and of lines in `.env` that set none: they would silently have no effect.
 import type { Environment } from './kinds.ts'
 import { VARIABLES } from './variables.ts'
 
@@ -14,16 +14,23 @@ export function warnOfIgnoredLines(text: string): string[] {
   })
 }
 
-const REMOVED = ['ADMIN_TOKENS_FILE', 'DATABASE_POOLER', 'LOG_REFRESHES']
+/** Our variables begin with these words, and so do those of other programs. */
+const SHARED = `NODE DATABASE DATA HOST PORT HOME LOG LOGIN PASSWORD ACCESS CODE MAX`.split(' ')
+const OURS = VARIABLES.map(({ name }) => name.split('_', 1)[0]).filter(
+  (word = '') => !SHARED.includes(word),
+)
+/** Those of a Kubernetes service called "admin", and of desktops. */
+const FOREIGN = /^[^=]*(_SERVICE_(HOST|PORT)|_PORT_\d+_|_PORT=tcp:)|^SESSION_MANAGER=/
 
-/** One warning for each name that was removed, or is similar to a known one. */
+/** One warning for each name that is similar to a known one, or begins with a word of ours. */
 export function warnOfUnknown(env: Environment): string[] {
   const known = VARIABLES.map(({ name }) => name)
-  return Object.keys(env).flatMap(name => {
-    const meant = known.includes(name)
-      ? undefined
-      : known.find(candidate => isMisspelt(name.toUpperCase(), candidate))
-    if (!meant && !REMOVED.includes(name)) return []
+  return Object.entries(env).flatMap(([name, value]) => {
+    if (known.includes(name)) return []
+    const meant = known.find(candidate => isMisspelt(name.toUpperCase(), candidate))
+    const [, word] = /^([A-Z]+)_\w{1,40}$/i.exec(name) ?? []
+    const isOurs = OURS.includes(word?.toUpperCase()) && !FOREIGN.test(`${name}=${value}`)
+    if (!meant && !isOurs) return []
     const question = meant ? ` Did you mean ${meant}?` : ''
     return [`${name} is not a variable of this service and has no effect.${question}`]
   })

@@ -82,7 +82,8 @@ function anchorsIn(file: string): string[] {
 }
 
 /** Names of other programs; and variables that do not exist, the examples of warnings. */
-const FOREIGN = /^(ERR|DEPTH_ZERO|NODE_EXTRA|SSL|CURL|SUPABASE)_|^(BCRYPT_(COSTS|ROUNDS)|ADMIN_TOKEN)$/
+const FOREIGN =
+  /^(ERR|DEPTH_ZERO|NODE_EXTRA|SSL|CURL|SUPABASE)_|^(BCRYPT_(COSTS|ROUNDS)|ADMIN_TOKEN)$/
 const COMMAND = /^(?:admin-tokens|audit|database|keys|sessions|throttle|users) [a-z].*/gm
 const ROOTS = /^(\/(api|admin)\/v1)?(\/auth)?/
 

@@ -185,13 +185,28 @@ for (const engine of ENGINES_BY_RUN) {
       }
     })
 
-    test('has long emails and user agents cut', async () => {
+    test('has no text in the place of an email that may be a password, and a long user agent cut', async () => {
+      await service.addUser('root@localhost')
       const headers = { 'User-Agent': 'u'.repeat(10_000) }
-      const [line] = await loggedBy(service, () =>
-        attempt(`${'e'.repeat(9_000)}@example.com`, 'x', { headers }),
-      )
-      assert.equal(line?.email, `${'e'.repeat(254)}…`)
-      assert.equal(line?.userAgent, 'u'.repeat(256))
+      for (const [typed, told = '(no email)'] of [
+        ['correct horse'],
+        ['P@ssw0rd!'],
+        ['root@localhos'],
+        ['1.P@ss'],
+        ['P@ss.'],
+        ['@ss.word'],
+        ['my p@ss.word'],
+        ['p@ss@w.rd'],
+        [`${'e'.repeat(9_000)}@example.com`],
+        [`a@${'.'.repeat(9_000)} b`],
+        // A user has this email.
+        ['Root@localhost', 'root@localhost'],
+        [' Ann.Lee+x@Mail.Example.com ', 'ann.lee+x@mail.example.com'],
+      ] as const) {
+        const [line] = await loggedBy(service, () => attempt(typed, 'x', { headers }))
+        assert.equal(line?.email, told)
+        assert.equal(line?.userAgent, 'u'.repeat(256))
+      }
     })
 
     test('has an alarm at every 100th failure, throttled attempts and the lock of the account', async () => {

@@ -56,12 +56,12 @@ export function userAgentOf({ headers }: FastifyRequest): string {
 }
 
 /**
- * People type passwords into the field of the email, so text without an @ is not logged. No stored email is longer than
- * what is logged; the rest would only make the line as long as the request.
+ * People type passwords into the field of the email, also some with an @: text is logged only if it looks like an email
+ * of the internet, and `isKnown` if a user has this email.
  */
-export function loggedEmail(typed: string): string {
-  if (!typed.includes('@')) return '(no email)'
-  return typed.length > EMAIL_MAX_LENGTH ? `${typed.slice(0, EMAIL_MAX_LENGTH)}…` : typed
+export function loggedEmail(typed: string, isKnown = false): string {
+  const isEmail = typed.length <= EMAIL_MAX_LENGTH && /^[^\s@]+@[^\s@]+\.[^\s@]+$/.test(typed)
+  return isKnown || isEmail ? typed : '(no email)'
 }
 
 export function logOf(request: FastifyRequest) {

@@ -112,7 +112,8 @@ export async function answerLogin(
       return sendFailure(reply, 'VALIDATION_ERROR', detailsOf(outcome.flaw))
     case 'rejected': {
       const { email, reason, alarm } = outcome
-      logOf(request).warn({ event: 'login.failed', email: loggedEmail(email), reason })
+      const logged = loggedEmail(email, reason !== 'unknown-email')
+      logOf(request).warn({ event: 'login.failed', email: logged, reason })
       if (alarm) logOf(request).error({ event: 'account.alarm', ...alarm })
       return sendFailure(reply, 'INVALID_CREDENTIALS')
     }

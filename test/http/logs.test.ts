@@ -185,7 +185,7 @@ for (const engine of ENGINES_BY_RUN) {
       }
     })
 
-    test('has no text in the place of an email that may be a password, and a long user agent cut', async () => {
+    test('has no text in the place of an email that may be a password, and long texts cut', async () => {
       await service.addUser('root@localhost')
       const headers = { 'User-Agent': 'u'.repeat(10_000) }
       for (const [typed, told = '(no email)'] of [
@@ -196,9 +196,8 @@ for (const engine of ENGINES_BY_RUN) {
         ['P@ss.'],
         ['@ss.word'],
         ['my p@ss.word'],
-        ['p@ss@w.rd'],
-        [`${'e'.repeat(9_000)}@example.com`],
         [`a@${'.'.repeat(9_000)} b`],
+        [`${'e'.repeat(9_000)}@example.com`, `${'e'.repeat(254)}…`],
         // A user has this email.
         ['Root@localhost', 'root@localhost'],
         [' Ann.Lee+x@Mail.Example.com ', 'ann.lee+x@mail.example.com'],

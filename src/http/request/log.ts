@@ -57,11 +57,14 @@ export function userAgentOf({ headers }: FastifyRequest): string {
 
 /**
  * People type passwords into the field of the email, also some with an @: text is logged only if it looks like an email
- * of the internet, and `isKnown` if a user has this email.
+ * of the internet, or if a user has it. No stored email is longer than what is logged; the rest would only make the line as
+ * long as the request.
  */
 export function loggedEmail(typed: string, isKnown = false): string {
-  const isEmail = typed.length <= EMAIL_MAX_LENGTH && /^[^\s@]+@[^\s@]+\.[^\s@]+$/.test(typed)
-  return isKnown || isEmail ? typed : '(no email)'
+  const at = typed.lastIndexOf('@')
+  const isEmail = at > 0 && /^[^.\s]+\../.test(typed.slice(at + 1)) && !/\s/.test(typed)
+  if (!isKnown && !isEmail) return '(no email)'
+  return typed.length > EMAIL_MAX_LENGTH ? `${typed.slice(0, EMAIL_MAX_LENGTH)}…` : typed
 }
 
 export function logOf(request: FastifyRequest) {

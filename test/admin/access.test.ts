@@ -247,6 +247,10 @@ describe('access to the admin API', async () => {
       assert.equal(validator.version, '3.1')
     })
 
+    test('every text of a request has a greatest length', () => {
+      assert.deepEqual(service.described.endless, [])
+    })
+
     test('a field of an answer that it does not describe would be noticed', () => {
       const check = (data: object) => () =>
         service.described.check('DELETE', `${ADMIN}/users/${EMAIL}/sessions`, {

@@ -437,6 +437,19 @@ for (const engine of ENGINES_BY_RUN) {
       }
     })
 
+    test('a value of the wrong form or type is told to be just that', async () => {
+      for (const [method, path, body, said] of [
+        ['DELETE', '/sessions/abc', undefined, 'id must match format "uuid".'],
+        ['POST', '/users', { email: 5, name: 'N' }, 'email must be a string.'],
+        ['PATCH', `/users/${EMAIL}`, { isActive: 'no' }, 'isActive must be true or false.'],
+        ['GET', '/users?search=a&search=b', undefined, 'search is given twice.'],
+        ['GET', '/users?state=x', undefined, 'state is one of active,inactive,locked,waiting.'],
+      ] as const) {
+        const { status, json } = await send(method, path, body)
+        assert.deepEqual([status, json.error.message], [400, said])
+      }
+    })
+
     test('unusual paths get 400, 404 or 405', async () => {
       const PATHS = `/users// /users/% /users/%zz /users/%2e%2e/audit /users/a/b/c /users/..
         /users/%00/lock /sessions/x /devices/%00 /devices/__proto__`

@@ -55,6 +55,18 @@ export function createDescription(text: string) {
   return {
     document,
     assertValid,
+    /** The texts of requests that have neither values of their own nor a greatest length. */
+    endless: Object.values(paths).flatMap(methods =>
+      Object.values(methods).flatMap(({ operationId, parameters, requestBody }) => {
+        const { properties = {} } = requestBody?.content['application/json'].schema ?? {}
+        const ofBody = Object.entries(properties).map(([name, schema]) => ({ name, schema }))
+        return [...parameters, ...ofBody].flatMap(({ name, schema }) =>
+          schema.type === 'string' && !schema.enum && !schema.maxLength
+            ? [`${operationId} ${name}`]
+            : [],
+        )
+      }),
+    ),
     resolve,
     find,
     /** Fails if the answer differs from the document. Answers of other addresses are not compared. */

@@ -124,7 +124,7 @@ function requireUtf8(url: string): void {
 function requireValid({ validationError }: FastifyRequest, parts: Record<string, Fields>): void {
   const [problem] = validationError?.validation ?? []
   if (!validationError || !problem) return
-  const { keyword, params } = problem
+  const { keyword, params, message } = problem
   const part = validationError.validationContext ?? ''
   const field = String(params.missingProperty ?? problem.instancePath.slice(1))
   if (keyword === 'additionalProperties') {
@@ -134,12 +134,11 @@ function requireValid({ validationError }: FastifyRequest, parts: Record<string,
   }
   if (field === '') throw new WrongUse('The body must be a JSON object.')
   if (keyword === 'required') throw new WrongUse(`${field} is missing.`, field)
-  if (part === 'querystring' && keyword === 'type') {
-    throw new WrongUse(`${field} is given twice.`, field)
-  }
   if (keyword === 'enum') {
     throw new WrongUse(`${field} is one of ${params.allowedValues}.`, field)
   }
+  if (keyword !== 'type') throw new WrongUse(`${field} ${message}.`, field)
+  if (part === 'querystring') throw new WrongUse(`${field} is given twice.`, field)
   const type = params.type === 'boolean' ? 'true or false' : 'a string'
   throw new WrongUse(`${field} must be ${type}.`, field)
 }

@@ -1,12 +1,15 @@
 // The OpenAPI document, made of what the routes say of themselves.
 import type { RouteOptions } from 'fastify'
 import packageJson from '../../../package.json' with { type: 'json' }
+import { EMAIL_MAX_LENGTH } from '../../login/credentials.ts'
 import {
   type FailureCode,
   failureText,
   SPECIFIED_RETRY_AFTER_SECONDS,
   statusOf,
 } from '../answer/envelope.ts'
+import { BODY_MAX_BYTES } from '../request/body.ts'
+import { QUERY_MAX_CHARACTERS } from '../request/framing.ts'
 import { FLAW_MESSAGES } from '../routes/new-password.ts'
 import {
   type Described,
@@ -34,7 +37,9 @@ export type Document = ReturnType<typeof toDocument>
 export type Operation = ReturnType<typeof toOperation>
 export type Response = ReturnType<typeof toResponse>
 
-const REQUEST_ID = header('For the log. A value that is no UUID is replaced.', { format: 'uuid' })
+const REQUEST_ID = header('For the log. A value that is no UUID is replaced.', {
+  ...{ format: 'uuid', maxLength: 36 },
+})
 
 /** Describes the operations among the routes. */
 export function toDocument(routes: RouteOptions[], api: ApiDescription) {
@@ -86,23 +91,39 @@ function toOperation(
   // An empty object among the credentials stands for one in the body, which the others can replace.
   const isReplaceable = words.security.some(way => Object.keys(way).length === 0)
   const required = !isReplaceable && Boolean(body?.required?.length)
-  const requestBody = body && { required, content: { 'application/json': { schema: body } } }
+  const properties = Object.entries(body?.properties ?? {})
+  const ended = properties.map(([name, schema]) => [name, withEnd(schema, BODY_MAX_BYTES)] as const)
+  const schema = { ...body, properties: Object.fromEntries(ended) }
+  const requestBody = { required, content: { 'application/json': { schema } } }
   return {
     ...words,
     parameters: [
-      ...toParameters('path', params),
-      ...toParameters('query', querystring),
+      ...toParameters('path', EMAIL_MAX_LENGTH, params),
+      ...toParameters('query', QUERY_MAX_CHARACTERS, querystring),
       { name: 'X-Request-ID', in: 'header', ...REQUEST_ID },
     ],
-    ...(Object.keys(body?.properties ?? {}).length > 0 && { requestBody }),
+    ...(properties.length > 0 && { requestBody }),
     responses,
   }
 }
 
-function toParameters(place: string, { properties = {}, required = [] }: JsonSchema = {}) {
-  return Object.entries(properties).map(([name, { description = '', ...schema }]) => {
+function toParameters(
+  place: string,
+  maxLength: number,
+  { properties = {}, required = [] }: JsonSchema = {},
+) {
+  return Object.entries(properties).map(([name, { description = '', ...given }]) => {
+    const schema = withEnd(given, maxLength)
     return { name, in: place, description, required: required.includes(name), schema }
   })
+}
+
+/**
+ * Clients and gateways want to know the greatest length of a text. Only the document tells it: a request is not validated
+ * by it, because an email or password that is too long gets the same answer, after the same work, as any other.
+ */
+function withEnd(schema: JsonSchema, maxLength: number): JsonSchema {
+  return schema.type === 'string' && !schema.enum ? { maxLength, ...schema } : schema
 }
 
 type Body = { schema: JsonSchema; examples?: Record<string, { summary: string; value: object }> }

@@ -7,6 +7,7 @@ export type JsonSchema = {
   $ref?: string
   type?: string | string[]
   format?: string
+  maxLength?: number
   description?: string
   const?: unknown
   enum?: readonly unknown[]

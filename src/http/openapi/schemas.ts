@@ -9,6 +9,7 @@ export const NO_DATA = named('NoData', { type: 'object', description: 'Empty.' }
 export const ID = {
   type: 'string',
   format: 'uuid',
+  maxLength: 36,
   examples: ['0b7f7c3e-5d0c-4f0a-9a51-2f8f0f1f6a10'],
 }
 export const TIME = { type: 'string', format: 'date-time', examples: ['2026-03-01T09:30:00.000Z'] }
@@ -40,7 +41,11 @@ export const SESSION_FIELDS = {
 }
 
 /** A parameter of an address or query. */
-export const SESSION_ID = { type: 'string', pattern: UUID_PATTERN, examples: ID.examples }
+export const SESSION_ID = {
+  ...{ type: 'string', pattern: UUID_PATTERN },
+  maxLength: 36,
+  examples: ID.examples,
+}
 
 export const LAST_LOGIN_FIELDS = {
   at: TIME,

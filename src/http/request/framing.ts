@@ -13,7 +13,7 @@ const MAX_HEADERS = 100
 const CONTENT_TYPE_MAX_CHARACTERS = 256
 
 /** Enough for a `return_to` with every character escaped. */
-const QUERY_MAX_CHARACTERS = 8_192
+export const QUERY_MAX_CHARACTERS = 8_192
 
 /** The code of the failure; null if the request is unambiguous. */
 export function checkFraming({ url = '', rawHeaders, headers, httpVersion }: IncomingMessage) {

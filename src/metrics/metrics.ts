@@ -1,5 +1,5 @@
-// What Prometheus can scrape. No label takes text from a request: each has a fixed set of values, or is the name of a
-// token in the operator's file.
+// What Prometheus can scrape. No label takes text from a request: each has a fixed set of values, or is the name
+// that an administrator gave to a token.
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from '@prometheus-io/client'
 import packageJson from '../../package.json' with { type: 'json' }
 import type { ScopeName } from '../domain/attempt.ts'

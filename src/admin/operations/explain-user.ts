@@ -68,7 +68,7 @@ export async function listDevices(
   })
 }
 
-/** Checks in the order of the login. The user comes first: waiting does not help one that is not active. */
+/** A login is throttled before it looks at the user. Here the user comes first: waiting does not help an inactive one. */
 function decideVerdict(
   user: ShownUser & { hashCost: number | null },
   { scopes }: ShownThrottle,

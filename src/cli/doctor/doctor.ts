@@ -1,5 +1,5 @@
 // doctor: checks the configuration, TLS, the keys, the database and the clock. It creates no folder,
-// certificate, key or database, and writes only the row of `readiness`.
+// certificate, key or database, and writes only the time that /readyz writes too, to see whether it can.
 import { Command } from 'commander'
 import { count } from '../../admin/layout.ts'
 import { type Config, ConfigError, loadConfig } from '../../config/config.ts'

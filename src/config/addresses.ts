@@ -106,13 +106,14 @@ function findSafeUrl(text: string, environment: string, schemes = ['https:']): U
 }
 
 /**
- * Refuses "1" and "10.1", which some parsers read as addresses, and IPv4-mapped IPv6 addresses, because
- * peers are compared by their plain IPv4 address.
+ * Refuses "1" and "10.1", which some parsers read as addresses, and IPv4 addresses that are written as IPv6 (mapped, or of
+ * a NAT64), because peers are compared by their plain IPv4 address.
  */
 function isNetwork(text: string): boolean {
   const address = text.split('/')[0] ?? ''
   const isAddress =
     ipaddr.IPv4.isValidFourPartDecimal(address) ||
-    (ipaddr.IPv6.isValid(address) && !ipaddr.IPv6.parse(address).isIPv4MappedAddress())
+    (ipaddr.IPv6.isValid(address) &&
+      !['ipv4Mapped', 'rfc6052'].includes(ipaddr.IPv6.parse(address).range()))
   return isAddress && (address === text || ipaddr.isValidCIDR(text))
 }

@@ -6,6 +6,8 @@ import ipaddr from 'ipaddr.js'
 const IPV6_CLIENT_BITS = 64
 /** A site may get a /48 network, which contains 65,536 /64 networks. */
 const IPV6_NETWORK_BITS = 48
+/** A NAT64 (RFC 6052) writes the IPv4 address of each of its clients behind this prefix. */
+const NAT64 = ipaddr.IPv6.parseCIDR('64:ff9b::/96')
 
 export function clientGroup(address: string): string {
   return prefixOf(address, IPV6_CLIENT_BITS) ?? address
@@ -39,7 +41,7 @@ function prefixOf(address: string, bits: number): string | null {
   return `${Buffer.from(parsed.toByteArray().slice(0, bits / 8)).toString('hex')}/${bits}`
 }
 
-/** The canonical text of an address; an IPv4-mapped IPv6 address becomes an IPv4 address. */
+/** The canonical text of an address; an IPv4 address that is written as IPv6 becomes an IPv4 address. */
 export function normalAddress(address: string): string | null {
   // An IPv4 address is already canonical.
   if (isIPv4(address)) return address
@@ -50,7 +52,9 @@ export function parseAddress(address: string) {
   const [withoutZone = ''] = address.split('%', 1)
   const isAddress =
     ipaddr.IPv4.isValidFourPartDecimal(withoutZone) || ipaddr.IPv6.isValid(withoutZone)
-  return isAddress ? ipaddr.process(withoutZone) : null
+  const parsed = isAddress ? ipaddr.process(withoutZone) : null
+  const isTranslated = parsed instanceof ipaddr.IPv6 && parsed.match(NAT64)
+  return isTranslated ? ipaddr.fromByteArray(parsed.toByteArray().slice(-4)) : parsed
 }
 
 /** A client as the throttle counts it. */

@@ -72,6 +72,16 @@ describe('behind a TLS proxy', async () => {
     ['another header that claims HTTPS', { 'X-Forwarded-For': CLIENT, 'X-Forwarded-Ssl': 'on' }],
     ['a peer that is not the proxy', FORWARDED, '127.0.0.2'],
   ]
+  test('failures of one client behind a NAT64 do not stop the others', async () => {
+    const attempt = async (client: string, password = PASSWORD) => {
+      const headers = from(`64:ff9b::${client}`)
+      return (await service.call({ body: { ...body, password }, headers })).status
+    }
+    for (let i = 0; i < 5; i++) assert.equal(await attempt('198.51.100.1', 'wrong'), 401)
+    assert.equal(await attempt('198.51.100.1'), 429)
+    assert.equal(await attempt('198.51.100.2'), 200)
+  })
+
   // Each through another proxy: repeated refusals of one address are counted instead of logged.
   const throughOthers = REFUSED.map(([what, headers, peer], index): Case => {
     const from = peer ?? `127.0.1.${index}`

@@ -330,7 +330,7 @@ a@D,A,HASH,TRUE,NULL,2019-03-02 10:11:12\nb@D,B,HASH,False,"NULL",\\N\n`,
     content: `email,encrypted_password,active
 ${[...INHERITED, '2', ''].map((value, i) => `u${i}@D,HASH,${value}`).join('\n')}\n`,
     code: 1,
-    said: /13 rows rejected: isActive must be true or false/,
+    said: /13 rows rejected: active must be true or false/,
     users: [{ is_active: true }],
   },
   'nor in the format of this service': {

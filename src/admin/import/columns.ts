@@ -161,12 +161,10 @@ function refuseOtherSecret(records: Records, present: string[], secret: SecretFi
 }
 
 function refuseHashes({ sample }: Records, column: string): void {
-  const texts = sample.flatMap(row =>
-    Object.entries(row).flatMap(([name, value]) =>
-      name.toLowerCase() === column.toLowerCase() && typeof value === 'string' ? [value] : [],
-    ),
-  )
-  const kind = commonKindOf(texts.filter(Boolean))
+  const isIt = ([name, value]: [string, unknown]) =>
+    name.toLowerCase() === column.toLowerCase() && typeof value === 'string' && value !== ''
+  const texts = sample.flatMap(row => Object.entries(row).filter(isIt))
+  const kind = commonKindOf(texts.map(([, text]) => String(text)))
   if (!kind) return
   const seems = `The column "${column}" seems to have hashes (${kind})`
   const advice = `add --map ${column}=passwordHash, not --hash-passwords`

@@ -1,5 +1,6 @@
 // What other systems export, and the field of a user that each column becomes. Null: the column is read for a computed
 // field. All other columns are left out, and the import names them.
+import { Failure } from '../../system/failures.ts'
 import type { Values } from './records.ts'
 
 export type UserFormat = {
@@ -99,17 +100,16 @@ export const isOffColumn = (column: string) => OFF.test(column)
 export const isStateColumn = (column: string, { confirmed }: UserFormat) =>
   OFF.test(column) || ON.test(column) || column === confirmed
 
-/** Undefined if no column tells it. A value of `active` that is no flag is returned as it is. */
-export function isActiveIn(row: Values, format: UserFormat): unknown {
+/** Undefined if no column tells it. */
+export function isActiveIn(row: Values, format: UserFormat): boolean | undefined {
   const states = Object.entries(row).filter(([column]) => isStateColumn(column, format))
   if (states.length === 0) return undefined
-  const isUnclear = ([column, value]: [string, unknown]) =>
-    ON.test(column) && !isEmpty(value) && flagOf(value) === null
-  const unclear = states.find(isUnclear)
-  if (unclear) return unclear[1]
   return states.every(([column, value]) => {
     if (OFF.test(column)) return isEmpty(value) || flagOf(value) === false
-    return ON.test(column) ? flagOf(value) !== false : !isEmpty(value)
+    if (!ON.test(column)) return !isEmpty(value)
+    const flag = isEmpty(value) || flagOf(value)
+    if (flag === null) throw new Failure(`${column} must be true or false.`)
+    return flag
   })
 }
 

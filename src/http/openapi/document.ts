@@ -20,6 +20,7 @@ import {
   text,
   whole,
 } from './operation.ts'
+import { ID } from './schemas.ts'
 
 /** What a document says besides its operations. The same for every deployment: it tells nothing of the configuration. */
 export type ApiDescription = {
@@ -37,9 +38,7 @@ export type Document = ReturnType<typeof toDocument>
 export type Operation = ReturnType<typeof toOperation>
 export type Response = ReturnType<typeof toResponse>
 
-const REQUEST_ID = header('For the log. A value that is no UUID is replaced.', {
-  ...{ format: 'uuid', maxLength: 36 },
-})
+const REQUEST_ID = header('For the log. A value that is no UUID is replaced.', ID)
 
 /** Describes the operations among the routes. */
 export function toDocument(routes: RouteOptions[], api: ApiDescription) {
@@ -91,29 +90,22 @@ function toOperation(
   // An empty object among the credentials stands for one in the body, which the others can replace.
   const isReplaceable = words.security.some(way => Object.keys(way).length === 0)
   const required = !isReplaceable && Boolean(body?.required?.length)
-  const properties = Object.entries(body?.properties ?? {})
-  const ended = properties.map(([name, schema]) => [name, withEnd(schema, BODY_MAX_BYTES)] as const)
-  const schema = { ...body, properties: Object.fromEntries(ended) }
+  const schema = withEnds(body, BODY_MAX_BYTES)
   const requestBody = { required, content: { 'application/json': { schema } } }
   return {
     ...words,
     parameters: [
-      ...toParameters('path', EMAIL_MAX_LENGTH, params),
-      ...toParameters('query', QUERY_MAX_CHARACTERS, querystring),
+      ...toParameters('path', withEnds(params, EMAIL_MAX_LENGTH)),
+      ...toParameters('query', withEnds(querystring, QUERY_MAX_CHARACTERS)),
       { name: 'X-Request-ID', in: 'header', ...REQUEST_ID },
     ],
-    ...(properties.length > 0 && { requestBody }),
+    ...(Object.keys(body?.properties ?? {}).length > 0 && { requestBody }),
     responses,
   }
 }
 
-function toParameters(
-  place: string,
-  maxLength: number,
-  { properties = {}, required = [] }: JsonSchema = {},
-) {
-  return Object.entries(properties).map(([name, { description = '', ...given }]) => {
-    const schema = withEnd(given, maxLength)
+function toParameters(place: string, { properties = {}, required = [] }: JsonSchema) {
+  return Object.entries(properties).map(([name, { description = '', ...schema }]) => {
     return { name, in: place, description, required: required.includes(name), schema }
   })
 }
@@ -122,8 +114,11 @@ function toParameters(
  * Clients and gateways want to know the greatest length of a text. Only the document tells it: a request is not validated
  * by it, because an email or password that is too long gets the same answer, after the same work, as any other.
  */
-function withEnd(schema: JsonSchema, maxLength: number): JsonSchema {
-  return schema.type === 'string' && !schema.enum ? { maxLength, ...schema } : schema
+function withEnds(schema: JsonSchema | undefined, maxLength: number): JsonSchema {
+  const ended = Object.entries(schema?.properties ?? {}).map(([name, field]) => {
+    return [name, field.type === 'string' && !field.enum ? { maxLength, ...field } : field]
+  })
+  return { ...schema, properties: Object.fromEntries(ended) }
 }
 
 type Body = { schema: JsonSchema; examples?: Record<string, { summary: string; value: object }> }

@@ -41,11 +41,7 @@ export const SESSION_FIELDS = {
 }
 
 /** A parameter of an address or query. */
-export const SESSION_ID = {
-  ...{ type: 'string', pattern: UUID_PATTERN },
-  maxLength: 36,
-  examples: ID.examples,
-}
+export const SESSION_ID = { type: 'string', pattern: UUID_PATTERN, examples: ID.examples }
 
 export const LAST_LOGIN_FIELDS = {
   at: TIME,

@@ -17,10 +17,11 @@ import (
 )
 
 const (
-	issuer   = "https://login.example.com"
-	leeway   = 30 * time.Second
-	maxAge   = 10 * time.Minute
-	cooldown = 5 * time.Second
+	issuer = "https://login.example.com"
+	leeway = 30 * time.Second
+	maxAge = 10 * time.Minute
+	// Longer than a request may take, so that there is one at a time.
+	cooldown = 10 * time.Second
 )
 
 type Claims struct {
@@ -32,15 +33,19 @@ type Claims struct {
 }
 
 var (
-	client = http.Client{Timeout: 5 * time.Second}
-	mutex  sync.Mutex
-	keys   map[string]*ecdsa.PublicKey
-	loaded time.Time
-	tried  time.Time
+	client  = http.Client{Timeout: 5 * time.Second}
+	start   sync.Once
+	mutex   sync.Mutex // Guards all below. Not held during a request.
+	keys    map[string]*ecdsa.PublicKey
+	loaded  time.Time
+	tried   time.Time
+	loading chan struct{} // Closed when the last request has ended.
+	failure error
 )
 
 // Verify returns the claims of a valid access token.
 func Verify(token string) (*Claims, error) {
+	start.Do(func() { go follow() })
 	claims := &Claims{}
 	// The claims are checked below, because version 4 knows no leeway.
 	parsed, err := jwt.ParseWithClaims(token, claims, keyOf,
@@ -62,39 +67,68 @@ func Verify(token string) (*Claims, error) {
 	return claims, nil
 }
 
-// keyOf loads the keys again if they are old or the key id is unknown, at most every 5 seconds. While the service
-// does not answer, the old keys stay in use.
+// follow loads the keys every 10 minutes. While the service does not answer, the last keys stay.
+func follow() {
+	for range time.Tick(cooldown) {
+		mutex.Lock()
+		if time.Since(loaded) > maxAge {
+			load()
+		}
+		mutex.Unlock()
+	}
+}
+
+// keyOf finds the key of a token. Only a token of an unknown key waits for a request.
 func keyOf(token *jwt.Token) (interface{}, error) {
 	id, _ := token.Header["kid"].(string)
 	mutex.Lock()
 	defer mutex.Unlock()
-	isDue := keys[id] == nil || time.Since(loaded) > maxAge
-	if isDue && time.Since(tried) > cooldown {
-		tried = time.Now()
-		if err := loadKeys(); err != nil && keys[id] == nil {
-			return nil, err
-		}
-	}
 	if keys[id] == nil {
-		return nil, errors.New("unknown key")
+		ended := load()
+		mutex.Unlock()
+		<-ended
+		mutex.Lock()
 	}
-	return keys[id], nil
+	switch {
+	case keys[id] != nil:
+		return keys[id], nil
+	case failure != nil:
+		return nil, failure
+	}
+	return nil, errors.New("unknown key")
 }
 
-func loadKeys() error {
+// load begins a request, unless it is too early for one, and returns what tells its end.
+func load() chan struct{} {
+	if time.Since(tried) > cooldown {
+		tried, loading = time.Now(), make(chan struct{})
+		go func(ended chan struct{}) {
+			defer close(ended)
+			found, err := fetchKeys()
+			mutex.Lock()
+			defer mutex.Unlock()
+			if failure = err; err == nil {
+				keys, loaded = found, time.Now()
+			}
+		}(loading)
+	}
+	return loading
+}
+
+func fetchKeys() (map[string]*ecdsa.PublicKey, error) {
 	response, err := client.Get(issuer + "/.well-known/jwks.json")
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusOK {
-		return errors.New("the keys cannot be loaded: " + response.Status)
+		return nil, errors.New("the keys cannot be loaded: " + response.Status)
 	}
 	var set struct {
 		Keys []struct{ Kid, Crv, X, Y string }
 	}
 	if err := json.NewDecoder(response.Body).Decode(&set); err != nil {
-		return err
+		return nil, err
 	}
 	found := map[string]*ecdsa.PublicKey{}
 	for _, key := range set.Keys {
@@ -107,6 +141,8 @@ func loadKeys() error {
 			Curve: elliptic.P256(), X: new(big.Int).SetBytes(x), Y: new(big.Int).SetBytes(y),
 		}
 	}
-	keys, loaded = found, time.Now()
-	return nil
+	if len(found) == 0 {
+		return nil, errors.New("the answer has no keys for ES256")
+	}
+	return found, nil
 }

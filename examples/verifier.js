@@ -3,7 +3,7 @@
 //
 //   const { verify } = createVerifier('https://login.example.com')
 //   const claims = await verify(token)
-import { createRemoteJWKSet, errors, jwtVerify } from 'jose'
+import { createLocalJWKSet, errors, jwtVerify } from 'jose'
 
 /**
  * `sub` is the id of the user, which never changes, and `sid` that of the session.
@@ -16,8 +16,9 @@ const ASK_EVERY_MS = 2_000
 const ANSWER_WITHIN_MS = 5_000
 /** Longer than a token is accepted: its hour, and 30 seconds for clocks that differ. */
 const KEPT_MS = 65 * 60_000
-/** The keys could not be fetched, which is not the token's fault. */
-const NO_KEYS = ['ERR_JWKS_TIMEOUT', 'ERR_JOSE_GENERIC']
+const KEYS_MAX_AGE_MS = 10 * 60_000
+/** Longer than a request may take, so that there is one at a time, whatever key ids tokens name. */
+const LOAD_AGAIN_MS = 10_000
 
 /**
  * While the feed does not answer, tokens are accepted by what it said last, for `maxSilenceMs`; after that, and if it
@@ -29,7 +30,6 @@ const NO_KEYS = ['ERR_JWKS_TIMEOUT', 'ERR_JOSE_GENERIC']
  */
 export function createVerifier(issuer, options = {}) {
   const { audience = issuer, address = issuer, maxSilenceMs = 60_000, onRefused } = options
-  const keys = createRemoteJWKSet(new URL('/.well-known/jwks.json', address))
   const algorithms = ['ES256', 'EdDSA', 'RS256']
   const rules = { issuer, audience, typ: 'at+jwt', algorithms, clockTolerance: 30 }
   const feed = new URL('/.well-known/ended-sessions', address)
@@ -38,6 +38,38 @@ export function createVerifier(issuer, options = {}) {
   let heardMs = Number.NEGATIVE_INFINITY
   /** @type {unknown} */
   let cause
+  let keys = createLocalJWKSet({ keys: [] })
+  let loadedMs = Number.NEGATIVE_INFINITY
+  let triedMs = Number.NEGATIVE_INFINITY
+  let loading = Promise.resolve()
+
+  async function fetchKeys() {
+    const signal = AbortSignal.timeout(ANSWER_WITHIN_MS)
+    const answer = await fetch(new URL('/.well-known/jwks.json', address), { signal })
+    if (!answer.ok) throw new Error(`the request was answered ${answer.status}`)
+    keys = createLocalJWKSet(Object(await answer.json()))
+    loadedMs = performance.now()
+  }
+
+  /** While the service does not answer, the last keys stay. */
+  function loadKeys() {
+    const nowMs = performance.now()
+    if (nowMs - triedMs > LOAD_AGAIN_MS) {
+      triedMs = nowMs
+      loading = fetchKeys().catch(error => {
+        throw new Error('the keys cannot be loaded', { cause: error })
+      })
+    }
+    return loading
+  }
+
+  /** Only a token of an unknown key waits for a request. @type {import('jose').JWTVerifyGetKey} */
+  const findKey = (header, token) =>
+    keys(header, token).catch(async error => {
+      if (!(error instanceof errors.JWKSNoMatchingKey)) throw error
+      await loadKeys()
+      return keys(header, token)
+    })
 
   /** Reads all pages: a token is accepted only by a list that is complete. */
   async function ask() {
@@ -58,6 +90,7 @@ export function createVerifier(issuer, options = {}) {
   }
 
   async function follow() {
+    if (performance.now() - loadedMs > KEYS_MAX_AGE_MS) loadKeys().catch(() => {})
     await ask().catch(error => {
       cause = error
     })
@@ -81,11 +114,11 @@ export function createVerifier(issuer, options = {}) {
   async function verify(token) {
     await started
     try {
-      const { payload } = await jwtVerify(token, keys, rules)
+      const { payload } = await jwtVerify(token, findKey, rules)
       const claims = /** @type {Claims} */ (payload)
       return isEnded(claims.sid) ? null : claims
     } catch (error) {
-      if (!(error instanceof errors.JOSEError) || NO_KEYS.includes(error.code)) throw error
+      if (!(error instanceof errors.JOSEError)) throw error
       onRefused?.(error)
       return null
     }

@@ -19,6 +19,10 @@ ASK_EVERY_SECONDS = 2
 ANSWER_WITHIN_SECONDS = 5
 # Longer than a token is accepted: its hour, and 30 seconds for clocks that differ.
 KEPT_SECONDS = 65 * 60
+KEYS_MAX_AGE_SECONDS = 10 * 60
+# Tokens can name any key id.
+LOAD_AGAIN_SECONDS = 10
+MAX_CHARACTERS = 8192
 
 
 class FeedSilent(Exception):
@@ -26,11 +30,14 @@ class FeedSilent(Exception):
 
 
 class Verifier:
-    def __init__(self, issuer, audience=None, max_silence=60):
+    def __init__(self, issuer, audience=None, max_silence=60, address=None):
         """While the feed does not answer, tokens are accepted by what it said last, for `max_silence` seconds; after
-        that, and if it has never answered, no token is. `math.inf` accepts them however long it is silent."""
+        that, and if it has never answered, no token is. `math.inf` accepts them however long it is silent.
+        `address` is where the service is reached, if that is not the issuer."""
         self.issuer, self.audience, self.max_silence = issuer, audience or issuer, max_silence
-        self.keys = jwt.PyJWKClient(f"{issuer}/.well-known/jwks.json")
+        self.address = address or issuer
+        self.keys, self.loaded, self.failure = {}, -math.inf, None
+        self.lock, self.loading, self.tried = threading.Lock(), threading.Thread(), -math.inf
         self.ended = {}
         self.heard = -math.inf
         self.cursor = ""
@@ -39,18 +46,26 @@ class Verifier:
 
     def verify(self, token):
         """The claims of a valid token. Raises FeedSilent, jwt.PyJWKClientError if the token's key is unknown or cannot
-        be fetched, and another jwt.PyJWTError if the token is not valid."""
-        if jwt.get_unverified_header(token).get("typ") != "at+jwt":
-            raise jwt.InvalidTokenError("not an access token")
-        claims = jwt.decode(
-            token,
-            self.keys.get_signing_key_from_jwt(token).key,
-            algorithms=["ES256", "EdDSA", "RS256"],
-            issuer=self.issuer,
-            audience=self.audience,
-            leeway=30,
-            options={"require": ["exp", "iat", "sub", "sid"]},
-        )
+        be loaded, and another jwt.PyJWTError if the token is not valid."""
+        try:
+            if len(token) > MAX_CHARACTERS:
+                raise jwt.InvalidTokenError("too long")
+            header = jwt.get_unverified_header(token)
+            if header.get("typ") != "at+jwt":
+                raise jwt.InvalidTokenError("not an access token")
+            key, algorithm = self._find_key(header.get("kid"))
+            claims = jwt.decode(
+                token,
+                key,
+                algorithms=[algorithm],
+                issuer=self.issuer,
+                audience=self.audience,
+                leeway=30,
+                options={"require": ["exp", "iat", "sub", "sid"]},
+            )
+        except (TypeError, ValueError, ArithmeticError, RecursionError) as error:
+            # PyJWT does not expect everything that a token can contain.
+            raise jwt.InvalidTokenError("malformed") from error
         if self.is_ended(claims["sid"]):
             raise jwt.InvalidTokenError("the session has ended")
         return claims
@@ -59,11 +74,55 @@ class Verifier:
         self.started.wait()
         if time.monotonic() - self.heard > self.max_silence:
             raise FeedSilent
-        return sid in self.ended
+        return str(sid) in self.ended
+
+    def _find_key(self, kid):
+        """Only a token of an unknown key waits for a request."""
+        if kid not in self.keys:
+            self._load_keys().join(ANSWER_WITHIN_SECONDS)
+        try:
+            return self.keys[kid]
+        except KeyError:
+            raise jwt.PyJWKClientError(self.failure or "unknown key") from None
+
+    def _load_keys(self):
+        """Begins a request, unless another one is under way or began a moment ago."""
+        with self.lock:
+            now = time.monotonic()
+            if now - self.tried > LOAD_AGAIN_SECONDS and not self.loading.is_alive():
+                self.tried = now
+                self.loading = threading.Thread(target=self._fetch_keys, daemon=True)
+                self.loading.start()
+            return self.loading
+
+    def _fetch_keys(self):
+        """While the service does not answer, the last keys stay."""
+        try:
+            self.keys = {
+                key["kid"]: (jwt.PyJWK(key).key, key["alg"])
+                for key in self._get("/.well-known/jwks.json")["keys"]
+                if key["alg"] in ["ES256", "EdDSA", "RS256"]
+            }
+            self.loaded, self.failure = time.monotonic(), None
+        except Exception as error:
+            self.failure = f"the keys cannot be loaded: {error}"
+
+    def _get(self, path):
+        deadline = time.monotonic() + ANSWER_WITHIN_SECONDS
+        with urllib.request.urlopen(self.address + path, timeout=ANSWER_WITHIN_SECONDS) as answer:
+            body = b""
+            # That timeout is for each read.
+            while part := answer.read1():
+                if time.monotonic() > deadline:
+                    raise TimeoutError
+                body += part
+        return json.loads(body)
 
     def _follow(self):
         while True:
             try:
+                if time.monotonic() - self.loaded > KEYS_MAX_AGE_SECONDS:
+                    self._load_keys()
                 self._ask()
             except urllib.error.HTTPError as error:
                 # The service does not know the cursor: the next request asks for everything.
@@ -79,9 +138,7 @@ class Verifier:
         now, more = time.monotonic(), True
         while more:
             after = f"?after={self.cursor}" if self.cursor else ""
-            address = f"{self.issuer}/.well-known/ended-sessions{after}"
-            with urllib.request.urlopen(address, timeout=ANSWER_WITHIN_SECONDS) as answer:
-                feed = json.load(answer)
+            feed = self._get(f"/.well-known/ended-sessions{after}")
             for sid in feed["ended"]:
                 self.ended.setdefault(sid, now)
             self.cursor, more = feed["next"], feed["more"]

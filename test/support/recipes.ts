@@ -59,17 +59,17 @@ export async function makeRecipeFolder(
   )
   const started: ReturnType<typeof start>[] = []
 
-  function start(command: string[], env: Record<string, string>) {
+  function start(command: string[], env: Record<string, string> = {}) {
     const [file = '', ...args] = command
     return spawn(file, args, {
       cwd: path,
       env: { PATH: process.env.PATH ?? '', ...trusting, ...env },
-      stdio: ['ignore', 'pipe', 'pipe'],
     })
   }
 
   return {
     path,
+    start,
     async write(name: string, code: string) {
       let placed = code
       for (const [printed, real] of Object.entries(addresses)) {
@@ -80,6 +80,7 @@ export async function makeRecipeFolder(
     /** Runs a command in this folder; throws if it fails. Returns what it prints. */
     async run(command: string[], env: Record<string, string> = {}) {
       const child = start(command, env)
+      child.stdin.end()
       const [output, errors, [code]] = await Promise.all([
         text(child.stdout),
         text(child.stderr),

@@ -1,41 +1,60 @@
 // Runs the parts of docs/integrating.md that need Debian's packages for Python and Go; forward-auth.test.ts has the proxies.
 import assert from 'node:assert/strict'
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { sign } from 'node:crypto'
 import { join } from 'node:path'
 import { describe, test } from 'node:test'
+import { loadKeySet } from '../../../src/keys/key-file.ts'
+import { createCli } from '../../support/cli.ts'
 import { ENGINES } from '../../support/engines.ts'
 import { fillSessions } from '../../support/many-sessions.ts'
 import { own } from '../../support/own.ts'
+import { until } from '../../support/process.ts'
 import { example, makeRecipeFolder } from '../../support/recipes.ts'
 import { PASSWORD, startTestService } from '../../support/service.ts'
+import { malformedTokens } from './malformed-tokens.ts'
+import { LANGUAGES, openGate, startVerifier, type Verifier } from './verifiers.ts'
 
 const EMAIL = 'kate@example.com'
-/** Gets the issuer, the audience and tokens. The keys and the feed may be at another address than the issuer's. */
-const VERIFY_IN_PYTHON = `import os, sys, jwt
-from verifier import Verifier
-issuer, audience, *tokens = sys.argv[1:]
-verifier = Verifier(os.environ.get("KEYS_AT", issuer), audience)
-verifier.issuer = issuer
-for token in tokens:
-    try: print(verifier.verify(token)["sub"])
-    except jwt.PyJWTError: print("invalid")
-`
+/** The keys are then old. */
+const LATER_SECONDS = 660
+const MANY = 100
 
 describe('access tokens', async () => {
-  const env = { JWT_ISSUER: '', ACCESS_TOKEN_SECONDS: '600' }
+  const gate = await own(openGate())
+  const env = { JWT_ISSUER: gate.address, ACCESS_TOKEN_SECONDS: '600' }
   const service = await own(startTestService('sqlite', env))
+  gate.leadTo(service.url)
   await service.addUser(EMAIL)
-  const address = service.url.replace('127.0.0.1', 'localhost')
   const certFile = join(service.dataDir, 'development-cert.pem')
-  const folder = await own(makeRecipeFolder({ 'https://login.example.com': address }, certFile))
+  const folder = await own(
+    makeRecipeFolder({ 'https://login.example.com': gate.address }, certFile),
+  )
+  const keyFile = join(service.dataDir, 'signing-keys.json')
+  const logIn = async () => (await service.login(EMAIL, PASSWORD)).json.data
+
+  const verifiers: { language: string; verifier: Verifier }[] = []
+  for (const language of LANGUAGES) {
+    verifiers.push({ language, verifier: await own(startVerifier(language, folder)) })
+  }
+
+  /** Signed by the service's key, with any header and claims. */
+  const [key] = (await loadKeySet(keyFile)).accessKeys
+  assert.ok(key)
+  const { signingKey } = key
+  const encode = (text: string) => Buffer.from(text).toString('base64url')
+  function signText(header: string, claims: string) {
+    const signed = `${encode(header)}.${encode(claims)}`
+    const joined = { key: signingKey, dsaEncoding: 'ieee-p1363' as const }
+    return `${signed}.${sign('sha256', Buffer.from(signed), joined).toString('base64url')}`
+  }
+  const ofUnknownKey = (id: number) =>
+    signText(`{"alg":"ES256","typ":"at+jwt","kid":"${id}"}`, '{}')
 
   /**
-   * Each token with the output that is expected for it: the user's id, or "invalid". To be used at once: one of them
+   * Each token with the outcome that is expected for it: the user's id, or "refused". To be used at once: one of them
    * is accepted for ten more seconds.
    */
   async function makeTokens() {
-    const logIn = async () => (await service.login(EMAIL, PASSWORD)).json.data
     const { accessToken, refreshToken, user } = await logIn()
     // Signed by the same key, with times in the past.
     service.advance(-620_000)
@@ -44,7 +63,6 @@ describe('access tokens', async () => {
     const { accessToken: expired } = await logIn()
     service.advance(660_000)
     const [header = '', claims = '', signature = ''] = accessToken.split('.')
-    const withoutSignature = Buffer.from('{"alg":"none","typ":"at+jwt"}').toString('base64url')
     const tokens = [
       accessToken,
       late,
@@ -52,59 +70,102 @@ describe('access tokens', async () => {
       refreshToken,
       // In the middle of the signature: the last character has bits that do not count.
       `${header}.${claims}.${signature.replace(/.(?=.{20}$)/, it => (it === 'A' ? 'B' : 'A'))}`,
-      `${withoutSignature}.${claims}.`,
+      `${encode('{"alg":"none","typ":"at+jwt"}')}.${claims}.`,
+      ofUnknownKey(0),
       'x',
       '',
     ]
-    return { tokens, expected: [user.id, user.id, ...Array<string>(6).fill('invalid')] }
+    return { tokens, expected: [user.id, user.id, ...Array<string>(7).fill('refused')] }
   }
 
-  test('are verified in Python', async () => {
-    await folder.write('verifier.py', example('verifier.py'))
-    await folder.write('main.py', VERIFY_IN_PYTHON)
-    const { tokens, expected } = await makeTokens()
-    const output = await folder.run(['/usr/bin/python3', 'main.py', address, address, ...tokens])
-    assert.deepEqual(output.trim().split('\n'), expected)
-  })
+  for (const { language, verifier } of verifiers) {
+    describe(`in ${language}`, () => {
+      test('are verified', async () => {
+        const { tokens, expected } = await makeTokens()
+        assert.deepEqual(await verifier.verify(tokens), expected)
+      })
 
-  test('are verified in Go', async context => {
-    // Programs cannot be run from every folder in memory.
-    const built = await mkdtemp(join(tmpdir(), 'login-go-'))
-    context.after(() => rm(built, { recursive: true }))
-    const program = join(built, 'verify')
-    // Debian has version 4, without a number in its path.
-    await folder.write('verify.go', example('verifier.go').replace('jwt/v5', 'jwt'))
-    await folder.write(
-      'main.go',
-      `package main
-import ("fmt"; "os")
-func main() {
-	for _, token := range os.Args[1:] {
-		if claims, err := Verify(token); err == nil { fmt.Println(claims.Subject) } else { fmt.Println("invalid") }
-	}
-}
-`,
-    )
-    await folder.run(['go', 'build', '-o', program, 'main.go', 'verify.go'], {
-      GO111MODULE: 'off',
-      GOPATH: '/usr/share/gocode',
-      GOCACHE: join(folder.path, 'cache'),
-      GOFLAGS: '-buildvcs=false',
+      test('are refused by the documented error, however malformed', async () => {
+        const { accessToken, user } = await logIn()
+        const { good, refused, others } = malformedTokens(accessToken, signText)
+        const tokens = [...refused, ...others]
+        const outcomes = await verifier.verify(tokens)
+        const wrong = outcomes.flatMap((outcome, index) => {
+          const isRight = outcome === 'refused' || (index >= refused.length && outcome === user.id)
+          return isRight ? [] : [[tokens[index]?.slice(0, 300), outcome]]
+        })
+        assert.deepEqual(wrong, [])
+        assert.deepEqual(await verifier.verify([good]), [user.id])
+      })
+
+      test('are accepted by old keys while the service is silent, and only those of unknown keys wait', {
+        timeout: 120_000,
+      }, async context => {
+        const { accessToken, user } = await logIn()
+        gate.set('silent')
+        context.after(() => gate.set('open'))
+        let isAnswered = false
+        const unknown = verifier.verify([ofUnknownKey(1), ofUnknownKey(2)], LATER_SECONDS)
+        const waiting = unknown.finally(() => {
+          isAnswered = true
+        })
+        const outcomes = await verifier.verify(Array(MANY).fill(accessToken))
+        assert.deepEqual(new Set(outcomes), new Set([user.id]))
+        assert.ok(!isAnswered)
+        assert.deepEqual(await waiting, ['refused', 'refused'])
+      })
+
+      test('of unknown keys cause few requests', async context => {
+        gate.set('cutting')
+        context.after(() => gate.set('open'))
+        const before = gate.connections()
+        const startedMs = performance.now()
+        for (let id = 0; id < MANY; id++) {
+          const seconds = id === 0 ? LATER_SECONDS : 0
+          assert.deepEqual(await verifier.verify([ofUnknownKey(id)], seconds), ['refused'])
+        }
+        // One for the keys in 10 seconds, and one for the feed in 2.
+        const most = 2 + (performance.now() - startedMs) / 1000
+        const made = gate.connections() - before
+        assert.ok(made <= most, `${made} requests`)
+      })
     })
-    const { tokens, expected } = await makeTokens()
-    const output = await folder.run([program, ...tokens])
-    assert.deepEqual(output.trim().split('\n'), expected)
-  })
+  }
 
   test('of another issuer or audience are not accepted', async () => {
-    const { tokens } = await makeTokens()
+    const { accessToken } = await logIn()
+    await folder.write('verifier.py', example('verifier.py'))
+    await folder.write(
+      'other.py',
+      `import sys, jwt
+from verifier import Verifier
+issuer, audience, address, token = sys.argv[1:]
+try: print(Verifier(issuer, audience, address=address).verify(token)["sub"])
+except jwt.InvalidTokenError as error: print(error)
+`,
+    )
     const other = 'https://other.example'
-    for (const pair of [
-      [address, other],
-      [other, address],
-    ]) {
-      const command = ['/usr/bin/python3', 'main.py', ...pair, tokens[0] ?? '']
-      assert.equal(await folder.run(command, { KEYS_AT: address }), 'invalid\n')
+    for (const [issuer, audience, reason] of [
+      [gate.address, other, 'Invalid audience'],
+      [other, gate.address, 'Invalid issuer'],
+    ] as const) {
+      const args = [issuer, audience, service.url.replace('127.0.0.1', 'localhost'), accessToken]
+      const printed = await folder.run(['/usr/bin/python3', 'other.py', ...args])
+      assert.equal(printed, `${reason}\n`)
+    }
+  })
+
+  test('are accepted at once if their key is new', async () => {
+    const cli = await own(createCli(service.database))
+    await cli.run(['keys', 'rotate', '--now'], '', { SIGNING_KEYS_FILE: keyFile })
+    const isPublished = async () => {
+      const jwks = await service.call({ method: 'GET', path: '/.well-known/jwks.json' })
+      return jwks.json.keys.length === 2
+    }
+    await until(isPublished)
+    const { accessToken, user } = await logIn()
+    for (const { verifier } of verifiers) {
+      assert.deepEqual(await verifier.verify([accessToken], LATER_SECONDS), [user.id])
     }
   })
 

@@ -20,7 +20,7 @@ const (
 	issuer = "https://login.example.com"
 	leeway = 30 * time.Second
 	maxAge = 10 * time.Minute
-	// Longer than a request may take, so that there is one at a time.
+	// Longer than a request may take, so that there is one at a time, whatever key ids tokens name.
 	cooldown = 10 * time.Second
 )
 

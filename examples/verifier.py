@@ -20,7 +20,7 @@ ANSWER_WITHIN_SECONDS = 5
 # Longer than a token is accepted: its hour, and 30 seconds for clocks that differ.
 KEPT_SECONDS = 65 * 60
 KEYS_MAX_AGE_SECONDS = 10 * 60
-# Tokens can name any key id.
+# Between two requests for the keys, whatever key ids tokens name.
 LOAD_AGAIN_SECONDS = 10
 MAX_CHARACTERS = 8192
 

@@ -25,6 +25,18 @@ test('the tables of the documents are those of the code', () => {
   }
 })
 
+test('recipes and documents name the version of package.json', () => {
+  const { version } = JSON.parse(read('package.json'))
+  const files = [...MARKDOWN, ...globSync('deploy/*.*', { cwd: PROJECT })]
+  const names = files.flatMap(file => {
+    // An upgrade installs a later version.
+    const text = read(file).replace(/^## Upgrade\n.*?(?=^## )/ms, '')
+    return text.match(/(?<=login-service[:-])\d[\d.]*\d/g) ?? []
+  })
+  const [newest] = read('CHANGELOG.md').match(/(?<=^## ).+/m) ?? []
+  assert.deepEqual([newest, ...new Set(names)], [version, version])
+})
+
 test('the page of variables begins with those that a production sets', () => {
   const [six] = read('docs/configuration.md').split('## Advanced')
   const names = [...(six ?? '').matchAll(/^\| `(\w+)`/gm)].map(([, name]) => name)

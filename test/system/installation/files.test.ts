@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict'
 import { execFileSync, spawnSync } from 'node:child_process'
 import { cpSync, existsSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
+import { BlockList } from 'node:net'
 import { dirname, join } from 'node:path'
 import { test } from 'node:test'
 import { parseEnv } from 'node:util'
@@ -92,14 +93,19 @@ test('the settings for systemd are accepted in production', () => {
 })
 
 test('compose.yaml: variables, read-only root and time to stop', () => {
-  const [{ services }] = parseYaml('compose.yaml')
+  const [{ services, networks }] = parseYaml('compose.yaml')
   const { login, proxy } = services
   const config = loadConfig({ ...imageEnv, ...login.environment })
   const [database, proxied, ...others] = config.warnings
   assert.equal(database, 'The connection to the database is not encrypted (sslmode=disable).')
   assert.match(proxied ?? '', /^With HOST=0\.0\.0\.0 the proxy sends .* unencrypted/)
   assert.deepEqual(others, [])
-  assert.deepEqual(config.trustProxy, [proxy.networks.default.ipv4_address])
+  const { ipv4_address: proxyAddress } = proxy.networks.default
+  assert.deepEqual(config.trustProxy, [proxyAddress])
+  const [{ subnet, gateway, ip_range: range }] = networks.default.ipam.config
+  assert.ok(contains(subnet, proxyAddress) && !contains(range, proxyAddress))
+  assert.notEqual(gateway, proxyAddress)
+  assert.equal(login.ulimits.core, 0)
   assert.match(proxy.command, new RegExp(`--to login:${config.port}$`))
   assert.ok(existsSync(join(PROJECT, 'deploy', login.build.context, login.build.dockerfile)))
   assert.ok(login.volumes.includes(`login:${config.dataDir}`))
@@ -109,7 +115,7 @@ test('compose.yaml: variables, read-only root and time to stop', () => {
 })
 
 test('kubernetes.yaml: variables, ports, probes and security', async () => {
-  const [{ spec }, budget, service] = parseYaml('kubernetes.yaml')
+  const [{ spec }, budget, policy, service] = parseYaml('kubernetes.yaml')
   const { spec: pod, metadata } = spec.template
   const [container] = pod.containers
   const given = container.env.map(({ name, value = '' }: { name: string; value?: string }) =>
@@ -127,6 +133,7 @@ test('kubernetes.yaml: variables, ports, probes and security', async () => {
   }
   assert.ok(mounts.includes(dataDir))
 
+  type Ingress = { from?: unknown; ports: [{ port: string }] }
   type Port = { name: string; containerPort: number }
   const ports = Object.fromEntries(
     container.ports.map(({ name, containerPort }: Port) => [name, containerPort]),
@@ -140,7 +147,10 @@ test('kubernetes.yaml: variables, ports, probes and security', async () => {
   }
   running.kill('SIGTERM')
 
-  for (const selector of [spec.selector, budget.spec.selector]) {
+  // Without `from`, the rule admits every client.
+  const admitted = policy.spec.ingress.map(({ from, ports: [{ port }] }: Ingress) => [port, !from])
+  assert.deepEqual(Object.fromEntries(admitted), { https: true, ops: false })
+  for (const selector of [spec.selector, budget.spec.selector, policy.spec.podSelector]) {
     assert.deepEqual(selector.matchLabels, metadata.labels)
   }
   assert.deepEqual(service.spec.selector, metadata.labels)
@@ -190,6 +200,13 @@ test("Debian's sqlite3, which is older than that of Node, finds no fault in a fi
 function loginThrough({ call }: { call: (request: Call) => Promise<Answer> }): Promise<Answer> {
   const headers = { 'X-Forwarded-For': '203.0.113.9' }
   return call({ headers, body: { email: EMAIL, password: PASSWORD } })
+}
+
+function contains(range: string, address: string): boolean {
+  const [network = '', bits] = range.split('/')
+  const list = new BlockList()
+  list.addSubnet(network, Number(bits))
+  return list.check(address)
 }
 
 function read(file: string): string {

@@ -40,6 +40,7 @@ test('Installing: from a bare machine to a login through nginx', async () => {
   const answer: Body = JSON.parse(outputs.at(-1) ?? '')
   assert.equal(answer.data.user.email, EMAIL)
   assert.equal(await machine.run('login-admin --version'), `${packageJson.version}\n`)
+  assert.equal(await machine.run('systemctl show -P LimitCORE login-service'), '0\n')
   await machine.run(`systemd-analyze verify login-service.service
     systemd-analyze security --threshold=${MOST_EXPOSURE} login-service`)
 })

@@ -10,8 +10,8 @@ export type Device = {
 }
 
 export interface DeviceStore {
-  /** The device with this digest, if it is known to the account with this email. */
-  find(digest: string, email: string, now: Date): Promise<Device | null>
+  /** With the email of the account that knows the device. */
+  find(digest: string, now: Date): Promise<(Device & { email: string }) | null>
   list(userId: string, now: Date): Promise<Device[]>
   /** The key that tags device cookies, 256 bits in hex. It is created with the tables and never changes. */
   readKey(): Promise<string>

@@ -3,6 +3,8 @@ import { join } from 'node:path'
 import { describe, test } from 'node:test'
 import bcrypt from 'bcrypt'
 import type { Device } from '../../src/domain/device.ts'
+import { wrapMethods } from '../../src/domain/operations.ts'
+import { digestOf } from '../../src/system/identifiers.ts'
 import { byEmail, changeAt } from '../storage/fixtures.ts'
 import { createCli } from '../support/cli.ts'
 import { ENGINES_BY_RUN } from '../support/engines.ts'
@@ -31,7 +33,13 @@ const EMAIL_BUDGET = 20
 
 for (const engine of ENGINES_BY_RUN) {
   describe(`known devices on ${engine}`, async () => {
-    const service = await ownSessions(engine)
+    const lookups: unknown[][] = []
+    const service = await ownSessions(engine, {}, null, store =>
+      wrapMethods(store, (name, operation) => (...values) => {
+        if (name === 'devices.find') lookups.push(values)
+        return operation(...values)
+      }),
+    )
     const newClient = createAddresses()
 
     async function newOwner() {
@@ -227,10 +235,15 @@ for (const engine of ENGINES_BY_RUN) {
       })
     }
 
-    test('with a known device, a wrong password gets the same answer as an unknown email', async () => {
+    test('with a device cookie, every email gets the same lookup, and a wrong password the same answer', async () => {
       const { email, device } = await newOwner()
+      const { email: another } = await newOwner()
+      lookups.length = 0
       const known = await loginWith(email, device, 'wrong')
+      await loginWith(another, device, 'wrong')
       const unknown = await loginWith('absent@example.com', device, 'wrong')
+      const sent = lookups.map(values => values.filter(value => !(value instanceof Date)))
+      assert.deepEqual(sent, Array(3).fill([digestOf(device)]))
       assert.deepEqual([known.status, known.text], [unknown.status, unknown.text])
       assert.deepEqual(Object.keys(known.headers), Object.keys(unknown.headers))
     })

@@ -66,7 +66,7 @@ export async function useEverything(store: Store, database: TestDatabase): Promi
   await store.users.findById(userId)
   await store.devices.readKey()
   await store.maintenance.countConnections()
-  await store.devices.find(deviceDigest, email, now)
+  await store.devices.find(deviceDigest, now)
   await store.devices.list(userId, now)
   await store.sessions.findLive(id, now)
   await store.sessions.findLiveByCookie(cookieDigest, now)

@@ -16,7 +16,7 @@ export function devicesOverLimit(userId: string) {
 export function createDevices(engine: Engine): DeviceStore {
   const { db } = engine
   const knownAt = (now: Date) =>
-    db.selectFrom('devices').selectAll().where('expires_at', '>', formatTime(now))
+    db.selectFrom('devices').selectAll('devices').where('expires_at', '>', formatTime(now))
 
   return {
     async readKey() {
@@ -27,16 +27,15 @@ export function createDevices(engine: Engine): DeviceStore {
       return row.device_key
     },
 
-    async find(digest, email, now) {
+    async find(digest, now) {
       const row = await engine.retrying(() =>
         knownAt(now)
+          .innerJoin('users', 'users.id', 'user_id')
+          .select('email')
           .where('token', '=', digest)
-          .where('user_id', '=', account =>
-            account.selectFrom('users').select('id').where('email', '=', email),
-          )
           .executeTakeFirst(),
       )
-      return row ? toDevice(row) : null
+      return row ? { ...toDevice(row), email: row.email } : null
     },
 
     async list(userId, now) {

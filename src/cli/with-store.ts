@@ -5,6 +5,7 @@ import type { Config } from '../config/config.ts'
 import { type DatabaseConfig, sourceOf } from '../config/database.ts'
 import type { MaintenanceStore } from '../domain/maintenance.ts'
 import { describeProgress } from '../domain/migration.ts'
+import { wrapMethods } from '../domain/operations.ts'
 import type { Store } from '../domain/store.ts'
 import { offsetOf, readDatabaseClock } from '../service/cluster-clock.ts'
 import { makeDataFolder } from '../service/data-folder.ts'
@@ -109,15 +110,26 @@ async function using<T>(
   // Loading this takes most of a command's start, and help texts and usage errors do not need it.
   const { describeDatabase, explainDatabase, openStore } = await import('../storage/open-store.ts')
   const where = describeDatabase(config.database)
-  let store: Store | undefined
+  const ofStore = new Set<unknown>()
+  const note = (error: unknown): never => {
+    ofStore.add(error)
+    throw error
+  }
+  let opened: Store | undefined
   try {
-    store = await openStore(database, () => {}, COMMAND_TIMEOUT_MS)
+    opened = await openStore(database, () => {}, COMMAND_TIMEOUT_MS).catch(note)
+    const store = wrapMethods(
+      opened,
+      (_, operation) =>
+        (...values) =>
+          operation(...values).catch(note),
+    )
     return await command({ store, config, where })
   } catch (error) {
-    if (error instanceof Failure || isBug(error)) throw error
+    if (!ofStore.has(error) || error instanceof Failure || isBug(error)) throw error
     throw new Failure(`${explainDatabase(config.database, error)}.`)
   } finally {
-    await store?.close()
+    await opened?.close()
   }
 }
 

@@ -1,5 +1,6 @@
 // users export
 import { open, unlink } from 'node:fs/promises'
+import { dirname } from 'node:path'
 import { type Command, Option } from 'commander'
 import { EXPORTED_FIELDS, LAST_LOGIN_AT } from '../admin/import/columns.ts'
 import { csvLine } from '../admin/import/csv.ts'
@@ -8,7 +9,7 @@ import { changeNow } from '../admin/operations/deps.ts'
 import { isLockedByAdministrator, type ListedUser } from '../domain/user.ts'
 import { untilInterrupted } from '../service/signals.ts'
 import { Failure } from '../system/failures.ts'
-import { hasCode, messageOf } from '../system/files.ts'
+import { hasCode, messageOf, syncFolder } from '../system/files.ts'
 import { type Context, pathFor } from './context.ts'
 import { withStore } from './with-store.ts'
 
@@ -88,6 +89,7 @@ async function writeNewFile<T>(path: string, writeAll: (write: Print) => Promise
           return reporting(file.appendFile(text))
         })
         await reporting(file.sync())
+        await reporting(syncFolder(dirname(path)))
         return result
       } finally {
         await reporting(file.close())

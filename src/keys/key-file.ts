@@ -1,7 +1,14 @@
 // The file with the signing keys: created once, read at the start and again whenever it changes.
 import { link, readFile, stat, unlink } from 'node:fs/promises'
 import { dirname } from 'node:path'
-import { hasCode, makeFolder, messageOf, replaceFile, writeTemporaryFile } from '../system/files.ts'
+import {
+  hasCode,
+  makeFolder,
+  messageOf,
+  replaceFile,
+  syncFolder,
+  writeTemporaryFile,
+} from '../system/files.ts'
 import { type Followed, followFiles } from '../system/follow-files.ts'
 import {
   createGeneration,
@@ -50,6 +57,7 @@ export async function ensureKeyFile(path: string, now: Date): Promise<KeySet | n
   try {
     // Unlike a rename, a link fails if another process has created the file meanwhile.
     await link(temporary, path)
+    await syncFolder(dirname(path))
     return keySet
   } catch (error) {
     if (hasCode(error, 'EEXIST')) return null

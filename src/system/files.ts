@@ -34,16 +34,30 @@ export function messageOf(error: unknown): string {
 
 /** Makes the folder and those above it. Unlike Node's recursive mkdir, it does not hang in /proc. */
 export async function makeFolder(path: string): Promise<void> {
+  const parent = dirname(path)
   try {
     await mkdir(path)
   } catch (error) {
     if (hasCode(error, 'EEXIST') && (await stat(path)).isDirectory()) return
-    const parent = dirname(path)
     if (!hasCode(error, 'ENOENT') || parent === path) throw error
     await makeFolder(parent)
     await mkdir(path).catch(again => {
       if (!hasCode(again, 'EEXIST')) throw again
     })
+  }
+  await syncFolder(parent)
+}
+
+/** Without it, a crash of the machine can undo that a file in the folder was made or renamed, even if the file was synced. */
+export async function syncFolder(folder: string): Promise<void> {
+  // Windows cannot open a folder.
+  if (process.platform === 'win32') return
+  try {
+    const handle = await open(folder)
+    await handle.sync().finally(() => handle.close())
+  } catch (error) {
+    // Some network file systems cannot sync a folder, and a folder may be writable but not readable.
+    if (!['EINVAL', 'EACCES'].includes(codeOf(error))) throw error
   }
 }
 
@@ -60,18 +74,23 @@ export async function findFolderProblem(folder: string): Promise<string | null> 
   }
 }
 
-/** Readers see the old file or the new one, never a part of it. */
+/**
+ * Readers see the old file or the new one, never a part of it. The new file belongs to the owner of the old one, or, if
+ * another user may have made the old one to get the content, to the `caller`.
+ */
 export async function replaceFile(
   path: string,
   text: string | Iterable<string>,
   mode: number,
+  newOwner: 'same' | 'caller' = 'same',
 ): Promise<void> {
   const temporary = await writeTemporaryFile(path, text, mode)
   try {
-    const owner = await copyOwner(path, temporary)
+    const owner = newOwner === 'same' ? await copyOwner(path, temporary) : null
     // A service that reads the file through its group can still do so. An exposed file is closed to all others.
     if (owner && !isExposed(owner.mode)) await chmod(temporary, mode | (owner.mode & 0o040))
     await rename(temporary, path)
+    await syncFolder(dirname(path))
   } catch (error) {
     // The rename may have taken effect although it failed. Then there is no temporary file left.
     await rm(temporary, { force: true })

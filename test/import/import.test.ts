@@ -1,6 +1,16 @@
 // users import and export, as an administrator uses them: rejected rows, passwords and files.
 import assert from 'node:assert/strict'
-import { chmod, mkdir, open, readdir, readFile, stat, writeFile } from 'node:fs/promises'
+import {
+  chmod,
+  chown,
+  mkdir,
+  open,
+  readdir,
+  readFile,
+  stat,
+  symlink,
+  writeFile,
+} from 'node:fs/promises'
 import { describe, test } from 'node:test'
 import bcrypt from 'bcrypt'
 import type { AuditEvent } from '../../src/domain/audit.ts'
@@ -419,6 +429,23 @@ test('a further import replaces or removes the rejected rows of an earlier one',
   await assert.rejects(rejected(), { code: 'ENOENT' })
 })
 
+test('rejected rows are not handed to a user that has made their file before, nor written through a link', {
+  skip: process.getuid?.() !== 0 && 'only root can give files away',
+}, async () => {
+  const cli = await setUpImports()
+  const path = cli.pathOf('u.ndjson.rejected')
+  await writeFile(path, 'old', { mode: 0o640 })
+  await chown(path, 1, 2)
+  await cli.importFile('u.ndjson', '{}\n')
+  const { uid, gid, mode } = await stat(path)
+  assert.deepEqual([uid, gid, mode & 0o777], [0, process.getgid?.(), 0o600])
+  await writeFile(cli.pathOf('target'), 'old')
+  await symlink('target', cli.pathOf('v.ndjson.rejected'))
+  await cli.importFile('v.ndjson', '{}\n')
+  assert.equal(await readFile(cli.pathOf('target'), 'utf8'), 'old')
+  assert.match(await readFile(cli.pathOf('v.ndjson.rejected'), 'utf8'), /email is missing/)
+})
+
 test("files are those of the caller's folder, and the actor is the user of sudo", async () => {
   const cli = await setUpImports()
   await mkdir(cli.pathOf('caller'))
@@ -442,6 +469,10 @@ test('temporary passwords are not written to a file of others, or beside other c
   const exposed = await cli.importFile('u.csv', rowsOf(4), ...TEMPORARY)
   assert.deepEqual([exposed.code, exposed.counts], [1, null])
   assert.match(exposed.said.join(), /u\.csv\.passwords is not yours, or not only yours to read/)
+  await symlink('u.csv.passwords', cli.pathOf('w.csv.passwords'))
+  const linked = await cli.importFile('w.csv', rowsOf(4), ...TEMPORARY)
+  // An error of a file is not called one of the database.
+  assert.match(linked.said.at(-1) ?? '', /^ELOOP: .* open '.*w\.csv\.passwords'\.$/)
   await writeFile(cli.pathOf('v.csv.passwords'), 'shopping list\n', { mode: 0o600 })
   const other = await cli.importFile('v.csv', rowsOf(4), ...TEMPORARY)
   assert.match(other.said.join(), /v\.csv\.passwords does not have temporary passwords/)

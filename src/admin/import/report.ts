@@ -48,7 +48,7 @@ export class Report {
   async writeRejected(path: string, records: Records): Promise<void> {
     const written =
       this.#rejected.size > 0
-        ? replaceFile(path, this.#rejectedParts(records), 0o600)
+        ? replaceFile(path, this.#rejectedParts(records), 0o600, 'caller')
         : rm(path, { force: true })
     await written.catch(error => {
       throw new Failure(

@@ -13,7 +13,7 @@ export async function passwordsFor(path: string, emails: string[]): Promise<Map<
   const all = new Map(await readPasswords(path))
   const passwords = new Map(emails.map(email => [email, all.get(email) ?? generatePassword()]))
   const lines = [HEADING, ...new Map([...all, ...passwords])].map(row => csvLine(row, ','))
-  await replaceFile(path, lines.join(''), 0o600).catch(error => {
+  await replaceFile(path, lines.join(''), 0o600, 'caller').catch(error => {
     throw new Failure(
       `The temporary passwords cannot be written to ${path}: ${messageOf(error)}. Run the command again when the file can be written.`,
     )

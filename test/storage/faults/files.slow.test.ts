@@ -1,6 +1,7 @@
 // Every command that writes keys, tokens, certificates, passwords or exports, with every fault of every operation on
 // files, as of a full or broken disk: a reader finds the old file or the new one, nothing that is secret is left beside
 // it, and no file stays open.
+import assert from 'node:assert/strict'
 import { statSync } from 'node:fs'
 import fs, { type FileHandle } from 'node:fs/promises'
 import { syncBuiltinESMExports } from 'node:module'
@@ -56,6 +57,29 @@ test('every command that writes files, with every fault of files', async t => {
     ...{ faults, judge, engine: 'sqlite', clear: database.clear },
     unit: 'file',
   })
+})
+
+test('every command that writes files syncs their names before it ends', async () => {
+  const commands = await setUpCommands('sqlite')
+  const handle = await fs.open(commands.folder)
+  await handle.close()
+  const prototype = Object.getPrototypeOf(handle)
+  for (const [title, prepare] of Object.entries(fileCommands(commands))) {
+    const { folder = '', run } = await prepare()
+    const before = await fs.readdir(folder)
+    let synced: string[] = []
+    const sync = prototype.sync
+    const undo = replaceMethod(prototype, 'sync', async function (this: FileHandle) {
+      if ((await this.stat()).isDirectory()) synced = await fs.readdir(folder)
+      return sync.call(this)
+    })
+    await run().finally(undo)
+    const made = (await fs.readdir(folder)).filter(name => !before.includes(name))
+    assert.ok(made.length > 0)
+    // The locks have no content.
+    const unsynced = made.filter(name => !synced.includes(name) && !name.endsWith('.lock'))
+    assert.deepEqual(unsynced, [], title)
+  }
 })
 
 /** Closes the files that were left open, and says how many. */

@@ -54,6 +54,25 @@ for (const engine of ENGINES) {
   })
 }
 
+test('a table of another program in the same schema is not locked', async () => {
+  const deployment = await own(createDeployment('postgres'))
+  const { config } = deployment.database
+  assert.ok(config.engine === 'postgres')
+  const other = new pg.Client(config.url)
+  await other.connect()
+  await other.query('create table of_another_program ()')
+  await other.query('begin; select from of_another_program')
+  const migrating = run({ ...deployment.env, ...NEXT_VERSION }, { ...MIGRATE, cwd: PROJECT })
+  let isOver = false
+  migrating.exit.then(() => {
+    isOver = true
+  })
+  await until(async () => isOver || migrating.output().includes('waits for tables'))
+  await other.end()
+  assert.equal((await migrating.exit).code, 0)
+  assert.doesNotMatch(migrating.output(), /waits for tables/)
+})
+
 const COMMANDS = [
   ['users', 'list'],
   ['users', 'show', 'ann@example.org'],

@@ -39,6 +39,19 @@ export async function migrate<T>(
   }
 }
 
+/** The schema may have tables of other programs. */
+const TABLES = Object.keys({
+  ...{ users: 0, unknown_user: 0, sessions: 0, ended_sessions: 0, refresh_tokens: 0 },
+  ...{
+    login_codes: 0,
+    devices: 0,
+    login_throttle: 0,
+    admin_tokens: 0,
+    audit_events: 0,
+    service: 0,
+  },
+} satisfies Record<keyof Schema, 0>)
+
 /** All before the first change: if a migration could not get its last table, its work so far would be lost. */
 async function lockTables(trx: Transaction<Schema>): Promise<void> {
   await sql`do $$
@@ -47,7 +60,7 @@ async function lockTables(trx: Transaction<Schema>): Promise<void> {
       name text;
     begin
       for name in select tablename from pg_tables
-        where schemaname = current_schema() and pg_has_role(tableowner, 'member') order by 1
+        where schemaname = current_schema() and tablename in (${sql.join(TABLES.map(table => sql.lit(table)))}) order by 1
       loop
         perform set_config('lock_timeout',
           greatest(1, extract(milliseconds from ends_at - clock_timestamp()))::integer::text, true);

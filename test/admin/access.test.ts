@@ -10,7 +10,7 @@ import { wrapMethods } from '../../src/domain/operations.ts'
 import { DatabaseBusy, type Store } from '../../src/domain/store.ts'
 import { ADMIN_FAILURES } from '../../src/http/answer/envelope.ts'
 import type { Response } from '../../src/http/openapi/document.ts'
-import { digestOf } from '../../src/system/identifiers.ts'
+import { createAdminToken, digestOf } from '../../src/system/identifiers.ts'
 import { changeAt } from '../storage/fixtures.ts'
 import { ADMIN, type AdminCall, startAdminService } from '../support/admin-service.ts'
 import { writeCertificate } from '../support/certificates.ts'
@@ -365,6 +365,34 @@ test('while the database does not answer, no token is accepted, and a token of a
     assert.equal(await statusOf(service.read), status)
     assert.equal(await statusOf('lsadm_short'), 401)
   }
+})
+
+test('lookups of unknown tokens wait for each other and do not delay a token that was valid before', async () => {
+  const gate = Promise.withResolvers<void>()
+  let lookups = 0
+  const unknown = Array.from({ length: 30 }, createAdminToken)
+  const digests = unknown.map(digestOf)
+  const wrap = (store: Store) =>
+    wrapMethods(store, (name, operation) => async (...values) => {
+      if (name === 'adminTokens.find' && digests.includes(String(values[0]))) {
+        lookups++
+        await gate.promise
+      }
+      return operation(...values)
+    })
+  const service = await own(startAdminService('sqlite', {}, wrap))
+  const statusOf = async (token: string) =>
+    (await service.admin('GET', '/users', undefined, { token })).status
+  assert.equal(await statusOf(service.read), 200)
+  const answered: number[] = []
+  const flood = unknown.map(async token => answered.push(await statusOf(token)))
+  // One is looked up and 16 wait.
+  await until(async () => answered.length === 13)
+  assert.deepEqual([new Set(answered), lookups], [new Set([503]), 1])
+  assert.equal(await statusOf(service.read), 200)
+  gate.resolve()
+  await Promise.all(flood)
+  assert.deepEqual(answered.slice(13), Array(17).fill(401))
 })
 
 test('beside a TLS proxy the admin API takes the address and the TLS of the connection, whatever is forwarded, and the public port stays plain', async () => {

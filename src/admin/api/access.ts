@@ -12,6 +12,7 @@ import { logCounted } from '../../http/request/log.ts'
 import { digestOf, isAdminToken } from '../../system/identifiers.ts'
 import { OPERATIONS } from '../operations.ts'
 import { addressOf } from './route.ts'
+import { createWorkQueue } from './work-queue.ts'
 
 /** The request's decorator for its token; null until it has been admitted. */
 export const TOKEN = 'adminToken'
@@ -41,22 +42,33 @@ export function isChange({ method }: FastifyRequest): boolean {
   return method !== 'GET' && method !== 'HEAD'
 }
 
-/** An onRequest hook, so that no body is read before the token is known to be valid. */
+/**
+ * An onRequest hook, so that no body is read before the token is known to be valid. Tokens that were not valid at their
+ * last request, such as invented ones, wait for each other, so that a flood of them does not delay the others.
+ */
 export function admitTokens(
   tokens: AdminTokenStore,
   clock: () => Date,
   onRead: (tokenName: string) => void,
 ) {
+  const valid = new Set<string>()
+  const oneAtATime = createWorkQueue()
+  const findToken = (digest: string) =>
+    valid.has(digest) ? tokens.find(digest) : oneAtATime(() => tokens.find(digest))
+
   return async (request: FastifyRequest, reply: FastifyReply) => {
     const shown = bearerTokenOf(request)
-    const token = isAdminToken(shown) ? await tokens.find(digestOf(shown)) : null
+    const digest = isAdminToken(shown) ? digestOf(shown) : null
+    const token = digest === null ? null : await findToken(digest)
     const now = clock()
-    if (!token || token.expiresAt <= now) {
+    if (digest === null || !token || token.expiresAt <= now) {
+      if (digest !== null) valid.delete(digest)
       const unknown = shown === null ? 'no-token' : 'unknown-token'
       logRefused(request, token ? 'expired-token' : unknown, token)
       const isTokenRefused = shown !== null
       return sendFailure(reply, 'INVALID_TOKEN', { message: REFUSED, isTokenRefused })
     }
+    valid.add(digest)
     const { name, role, lastUsedAt } = token
     if (!ALLOWED[role](request)) {
       logRefused(request, role === 'create' ? 'create-only' : 'read-only', token)

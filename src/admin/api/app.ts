@@ -22,7 +22,7 @@ import { OPERATIONS } from '../operations.ts'
 import { admitTokens, isChange, problemWithFields, TOKEN, tokenOf } from './access.ts'
 import { ADMIN_API } from './description.ts'
 import { addressOf, handle, optionsOf } from './route.ts'
-import { createWorkQueue, queueOperations, TooMuchWork } from './work-queue.ts'
+import { createWorkQueue, queueOperations } from './work-queue.ts'
 
 /** The method and address of every operation that has them. */
 export const ADMIN_ROUTES = Object.values<Operation>(OPERATIONS).flatMap(operation => {
@@ -99,7 +99,7 @@ async function outcomeOf(
       const details = { message, ...(field && { fields: [field] }), ...(reason && { reason }) }
       return { code, details }
     }
-    if (error instanceof TooMuchWork || error instanceof DatabaseBusy) {
+    if (error instanceof DatabaseBusy) {
       return { code: 'SERVICE_UNAVAILABLE', details: { retryAfterSeconds: RETRY_WORK_SECONDS } }
     }
     throw error

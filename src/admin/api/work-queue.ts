@@ -1,5 +1,6 @@
 // Queues of the admin API, in memory and per instance, so that its work does not delay logins.
 import { IN_BATCHES, wrapMethods } from '../../domain/operations.ts'
+import { DatabaseBusy } from '../../domain/store.ts'
 import type { AdminStore } from '../operations/deps.ts'
 
 /** A hash takes a core, and so does a read of the whole throttle. One at a time leaves the others to logins. */
@@ -7,7 +8,7 @@ const MAX_WAITING = 16
 /** A page of a list takes up to 0.1 s. Behind many of them, an operation of a login would come too late. */
 const MAX_WAITING_FOR_STORE = 200
 
-export class TooMuchWork extends Error {}
+export class TooMuchWork extends DatabaseBusy {}
 
 /** Runs one operation at a time, in their order. Throws TooMuchWork if too many wait. */
 export function createWorkQueue(maxWaiting = MAX_WAITING) {

@@ -36,7 +36,7 @@ const { values: options, positionals: given } = parseArgs({
   options: { slow: { type: 'boolean' }, again: { type: 'boolean' } },
 })
 const isSlow = options.slow || given.some(file => file.endsWith(SLOW))
-const named = options.slow ? slowFiles() : given.length > 0 ? globSync(given) : usualFiles()
+const named = given.length > 0 ? globSync(given) : options.slow ? slowFiles() : usualFiles()
 // Large files take longer on average.
 const weightOf = (file: string) => (FIRST.test(file) ? 1e6 : 0) + statSync(file).size
 const files = named.toSorted((a, b) => weightOf(b) - weightOf(a))

@@ -6,7 +6,7 @@ import ipaddr from 'ipaddr.js'
 const IPV6_CLIENT_BITS = 64
 /** A site may get a /48 network, which contains 65,536 /64 networks. */
 const IPV6_NETWORK_BITS = 48
-/** A NAT64 (RFC 6052) writes the IPv4 address of each of its clients behind this prefix. */
+/** A NAT64 (RFC 6052) writes the public IPv4 address of each of its clients behind this prefix. */
 const NAT64 = ipaddr.IPv6.parseCIDR('64:ff9b::/96')
 
 export function clientGroup(address: string): string {
@@ -53,8 +53,10 @@ export function parseAddress(address: string) {
   const isAddress =
     ipaddr.IPv4.isValidFourPartDecimal(withoutZone) || ipaddr.IPv6.isValid(withoutZone)
   const parsed = isAddress ? ipaddr.process(withoutZone) : null
-  const isTranslated = parsed instanceof ipaddr.IPv6 && parsed.match(NAT64)
-  return isTranslated ? ipaddr.fromByteArray(parsed.toByteArray().slice(-4)) : parsed
+  if (!(parsed instanceof ipaddr.IPv6 && parsed.match(NAT64))) return parsed
+  const translated = ipaddr.fromByteArray(parsed.toByteArray().slice(-4))
+  // A private address could pretend to be a trusted proxy.
+  return ['unicast', 'reserved'].includes(translated.range()) ? translated : parsed
 }
 
 /** A client as the throttle counts it. */

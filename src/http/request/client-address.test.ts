@@ -69,6 +69,7 @@ describe('the client', () => {
     ['10.0.0.1', '[::ffff:203.0.113.9]:1', '203.0.113.9', 'the same with a port'],
     ['64:ff9b::203.0.113.9', undefined, '203.0.113.9', 'an IPv4 client behind a NAT64'],
     ['10.0.0.1', '64:ff9b::cb00:7109', '203.0.113.9', 'the same behind a proxy'],
+    ['64:ff9b::10.0.0.1', '203.0.113.9', '64:ff9b::a00:1', 'a private address is no proxy there'],
     ['64:ff9b:1::203.0.113.9', undefined, '64:ff9b:1::cb00:7109', 'another prefix'],
     ['10.0.0.1', 'fe80::1%eth0', 'fe80::1', 'a zone'],
     ['10.0.0.1', '10.0.0.9', '10.0.0.9', 'a client within the trusted network'],

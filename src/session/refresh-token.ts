@@ -70,15 +70,18 @@ export function readRefreshToken(
   const [header, claims] = token.split('.', 2).map(parsePart)
   if (!header || !claims) return invalid('malformed')
   if (header.typ !== TYPE) return invalid('wrong-type')
-  const key = keys.findRefreshKey(String(header.kid))
+  const key = typeof header.kid === 'string' && keys.findRefreshKey(header.kid)
   if (!key) return invalid('unknown-key')
   if (header.alg !== key.algorithm) return invalid('wrong-algorithm')
   const { iss, sub, sid, jti, iat, exp } = claims
   if (!isUuid(sub) || !isUuid(sid) || !isUuid(jti)) return invalid('malformed')
-  const issuedAt = new Date(Number(iat) * 1000)
-  const expiresAt = new Date(Number(exp) * 1000)
+  if (typeof iss !== 'string' || typeof iat !== 'number' || typeof exp !== 'number') {
+    return invalid('malformed')
+  }
+  const issuedAt = new Date(iat * 1000)
+  const expiresAt = new Date(exp * 1000)
   const holder = { userId: sub, sessionId: sid }
-  const signed = signRefreshToken(key, String(iss), holder, { id: jti, issuedAt, expiresAt })
+  const signed = signRefreshToken(key, iss, holder, { id: jti, issuedAt, expiresAt })
   if (!isSame(signed, token)) return invalid('bad-signature')
   if (iss !== issuer) return invalid('wrong-issuer')
   if (expiresAt <= now) return invalid('expired')

@@ -48,6 +48,10 @@ const REFRESH = {
   read: (token: string, now: Date) => readRefreshToken(KEYS, ISSUER, token, now),
 }
 
+type Case = [reason: string, name: string, token: Promise<string> | string]
+/** What `String` and `Number` cannot convert. */
+const NO_TEXT = { toString: 1, valueOf: 1 }
+
 const encode = (part: object) => Buffer.from(JSON.stringify(part)).toString('base64url')
 
 for (const [kind, other] of [
@@ -74,7 +78,7 @@ for (const [kind, other] of [
   /** A refresh token is signed again from the claims that it may have. */
   const forAccess = (reason: string, forRefresh = 'bad-signature') =>
     kind === ACCESS ? reason : forRefresh
-  const CASES: [reason: string, name: string, token: Promise<string> | string][] = [
+  const CASES: Case[] = [
     ['read', 'valid', valid],
     ['wrong-type', 'of another type', sign({ typ: 'JWT' })],
     ['wrong-type', 'of the type of the other kind', sign({ typ: other.typ })],
@@ -99,18 +103,26 @@ for (const [kind, other] of [
     [forAccess('wrong-algorithm'), 'signed with the public key', signWith(PUBLIC_KEY)],
     [forAccess('wrong-algorithm'), 'signed with the public JWK', signWith(PUBLIC_JWK)],
     ['wrong-issuer', 'of another issuer', sign({}, { iss: 'https://evil.example' })],
-    [forAccess('wrong-issuer'), 'without an issuer', sign({}, { iss: undefined })],
+    [forAccess('wrong-issuer', 'malformed'), 'without an issuer', sign({}, { iss: undefined })],
     [forAccess('wrong-audience'), 'for others', sign({}, { aud: 'another' })],
     [forAccess('wrong-audience', 'read'), 'without an audience', sign({}, { aud: undefined })],
     [forAccess('not-yet-valid'), 'valid in a minute', sign({}, { nbf: ISSUED_AT + 60 })],
     ['expired', 'expired', sign({}, { exp: ISSUED_AT - 60 })],
-    [forAccess('malformed'), 'without an expiry', sign({}, { exp: undefined })],
+    ['malformed', 'without an expiry', sign({}, { exp: undefined })],
     ['malformed', 'without an id', sign({}, { jti: undefined })],
     ['malformed', 'without a session', sign({}, { sid: undefined })],
     ['malformed', 'with a user that is no UUID', sign({}, { sub: 'a user' })],
     ['malformed', 'with ids that are no UUIDs', sign({}, { jti: 'a token', sid: 'a session' })],
     ['malformed', 'with SQL as its ids', sign({}, { jti: "' or 1=1--", sid: "' or 1=1--" })],
     ['malformed', 'with numbers as its ids', sign({}, { jti: 1, sid: 1 })],
+    ['unknown-key', 'with an object as its key id', unsigned({ kid: NO_TEXT })],
+    ...['iss', 'sub', 'sid', 'jti', 'iat', 'exp'].map(
+      (name): Case => [
+        forAccess('bad-signature', 'malformed'),
+        `with an object as its ${name}`,
+        `${encode(genuine)}.${encode({ ...kind.claims, [name]: NO_TEXT })}.AAAA`,
+      ],
+    ),
     [forAccess('malformed'), 'with a critical header', unsigned({ crit: ['x'], x: true })],
     ['bad-signature', 'with claims as they are', unsigned({ crit: ['b64'], b64: false })],
     ['malformed', 'no token', 'no token'],

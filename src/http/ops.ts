@@ -6,8 +6,8 @@ import type { Metrics } from '../metrics/metrics.ts'
 import { limitConnections, TIMEOUTS } from './connection/connections.ts'
 import { trustProxies } from './request/client-address.ts'
 
-/** Probes and scrapers need a few. At the limit an idle connection is closed, also one of the same client. */
-const CONNECTIONS = { total: 128, perClient: 129 }
+/** Probes and scrapers need a few. */
+const CONNECTIONS = { total: 128, perClient: 128 }
 
 type OpsDeps = {
   metrics: Pick<Metrics, 'text' | 'contentType'>
@@ -46,6 +46,6 @@ export function createOpsServer({ metrics, checkReady, log }: OpsDeps): Server {
         return answer(404, 'not found')
     }
   })
-  limitConnections(server, trustProxies([]), { connections: CONNECTIONS, handshakes: CONNECTIONS })
+  limitConnections(server, trustProxies([]), { connections: CONNECTIONS })
   return server
 }

@@ -12,6 +12,7 @@ import Fastify, {
 import type { Config } from '../config/config.ts'
 import { createCountedLog } from '../log/counted-log.ts'
 import type { Metrics } from '../metrics/metrics.ts'
+import { clientGroup } from '../system/client-group.ts'
 import { sendFailure } from './answer/envelope.ts'
 import { addHeaders, protectiveHeaders } from './answer/headers.ts'
 import { limitConnections, TIMEOUTS } from './connection/connections.ts'
@@ -104,7 +105,11 @@ export function createServer(
     },
   })
   answerUnrouted(app.server, headers)
-  limitConnections(app.server, proxies)
+  const countedLog = createCountedLog(log)
+  limitConnections(app.server, proxies, {}, ({ ip, ...limited }) => {
+    metrics.connectionLimited(limited.limit, limited.result)
+    countedLog.write('warn', clientGroup(ip), { ip }, { event: 'connection.limited', ...limited })
+  })
   for (const method of METHODS) {
     if (!app.supportedMethods.includes(method)) app.addHttpMethod(method)
   }
@@ -113,7 +118,6 @@ export function createServer(
   app.setErrorHandler(handleError)
   app.setNotFoundHandler(notFound ?? ((_request, reply) => sendFailure(reply, 'NOT_FOUND')))
 
-  const countedLog = createCountedLog(log)
   app.decorate(COUNTED_LOG, countedLog)
   app.decorate(METRICS, metrics)
   app.decorateRequest(CLIENT, null)

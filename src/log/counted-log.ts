@@ -10,7 +10,8 @@ const MAX_LINES = 10
 
 export type Level = 'info' | 'warn' | 'error'
 
-type Caller = { requestId: string; ip: string; userAgent: string }
+/** A connection without a request has an address at most. */
+type Caller = { requestId?: string; ip?: string; userAgent?: string }
 
 /** Caller, email, origin and error may differ between lines that are counted together, the other facts may not. */
 export type LineFacts = { event: string; err?: Error; [fact: string]: string | Error | undefined }

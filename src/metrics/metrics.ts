@@ -23,6 +23,9 @@ export type EndReason = (typeof REASONS)[number]
 /** How the caller of a repeated refresh was recognised; `refused` if it was not. */
 const REPEATS = ['id', 'client', 'refused'] as const
 
+const CONNECTION_LIMITS = ['client', 'total', 'handshakes'] as const
+const LIMIT_RESULTS = ['closed', 'refused'] as const
+
 /** They reach from a refusal to the longest login. */
 const REQUEST_BUCKETS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1, 2, 5]
 /** They reach from a read in memory to the time limit of an operation. */
@@ -81,6 +84,11 @@ export function createMetrics(engine: string) {
     'proxy_plain_http_total',
     'Requests of trusted proxies in plain HTTP on the public port, which speaks TLS, answered with 400',
   )
+  const limitedConnections = counter(
+    'connections_limited_total',
+    'Connections that a limit has closed or refused: of the client, of all, or of unfinished handshakes',
+    ...(['limit', 'result'] as const),
+  )
   // A series that begins with its first event hides that event from rate().
   for (const outcome of OUTCOMES) attempts.inc({ outcome }, 0)
   for (const scope of SCOPES) {
@@ -89,6 +97,9 @@ export function createMetrics(engine: string) {
   }
   for (const reason of REASONS) ended.inc({ reason }, 0)
   for (const by of REPEATS) repeats.inc({ by }, 0)
+  for (const limit of CONNECTION_LIMITS) {
+    for (const result of LIMIT_RESULTS) limitedConnections.inc({ limit, result }, 0)
+  }
 
   const queueWait = histogram(
     'password_queue_wait_seconds',
@@ -143,6 +154,10 @@ export function createMetrics(engine: string) {
     sessionEnded: (reason: EndReason) => ended.inc({ reason }),
     refreshRepeated: (by: (typeof REPEATS)[number]) => repeats.inc({ by }),
     plainHttpReceived: () => plainHttp.inc(),
+    connectionLimited: (
+      limit: (typeof CONNECTION_LIMITS)[number],
+      result: (typeof LIMIT_RESULTS)[number],
+    ) => limitedConnections.inc({ limit, result }),
     adminRead: (token: string) => adminReads.inc({ token }),
     hashStarted: (waitedMs: number) => soon(() => queueWait.observe(waitedMs / 1000)),
     hashEnded: (ms: number) => soon(() => hash.observe(ms / 1000)),

@@ -13,7 +13,7 @@ import type { Response } from '../../src/http/openapi/document.ts'
 import { createAdminToken, digestOf } from '../../src/system/identifiers.ts'
 import { changeAt } from '../storage/fixtures.ts'
 import { ADMIN, type AdminCall, startAdminService } from '../support/admin-service.ts'
-import { writeCertificate } from '../support/certificates.ts'
+import { shakeHands, writeCertificate } from '../support/certificates.ts'
 import { scrape } from '../support/metrics.ts'
 import { inParallel, own, ownFolder } from '../support/own.ts'
 import { freePort } from '../support/postgres-server.ts'
@@ -106,6 +106,20 @@ describe('access to the admin API', async () => {
       assert.equal(ops.status, 404)
     })
   }
+
+  test('300 idle connections of one address do not shut out a token from there; a line and a metric tell', async () => {
+    const from = newAddress()
+    const sockets = await inParallel(300, () =>
+      shakeHands(service.adminUrl, { localAddress: from }),
+    )
+    assert.equal(await statusOf(service.read, from), 200)
+    for (const socket of sockets) socket.destroy()
+    const line = service.logged().find(({ event }) => event === 'connection.limited')
+    assert.partialDeepStrictEqual(line, { ip: from, limit: 'client', result: 'closed' })
+    const series = await scrape(opsPort)
+    const counted = series.get('connections_limited_total{limit="client",result="closed"}')
+    assert.ok(Number(counted) >= 45, `${counted}`)
+  })
 
   test('nothing of the public service is on the admin port', async () => {
     for (const path of ['/', '/login', '/api/v1/auth/login', '/.well-known/jwks.json', '/livez']) {

@@ -1,11 +1,20 @@
 import assert from 'node:assert/strict'
+import { once } from 'node:events'
 import { readdir } from 'node:fs/promises'
+import { connect } from 'node:net'
 import { describe, test } from 'node:test'
 import { writeCertificate } from '../support/certificates.ts'
 import { namesOf, scrape } from '../support/metrics.ts'
-import { own, ownFolder } from '../support/own.ts'
+import { inParallel, own, ownFolder } from '../support/own.ts'
 import { freePort } from '../support/postgres-server.ts'
-import { loggedBy, PASSWORD, startTestService, type TestService } from '../support/service.ts'
+import { until } from '../support/process.ts'
+import {
+  LOGIN,
+  loggedBy,
+  PASSWORD,
+  startTestService,
+  type TestService,
+} from '../support/service.ts'
 
 const CLIENT = '203.0.113.9'
 const FORWARDED = { 'X-Forwarded-Proto': 'https', 'X-Forwarded-For': CLIENT }
@@ -50,6 +59,25 @@ describe('behind a TLS proxy', async () => {
     // An expiry of 0 would raise the alarm.
     const names = namesOf(await scrape(opsPort))
     assert.ok(!names.has('tls_certificate_expiry_timestamp_seconds'))
+  })
+
+  test('300 half-sent bodies of one client do not shut out others, and the log names the client', async () => {
+    const { hostname, port } = new URL(service.url)
+    const head = Object.entries({ ...FORWARDED, Host: 'localhost', 'Content-Length': 10 })
+      .map(([name, value]) => `${name}: ${value}`)
+      .join('\r\n')
+    const sockets = await inParallel(300, async () => {
+      const socket = connect(Number(port), hostname).on('error', () => {})
+      await once(socket, 'connect')
+      socket.write(`POST ${LOGIN} HTTP/1.1\r\n${head}\r\n\r\nhalf`)
+      return socket
+    })
+    const limited = () => service.logged().find(({ event }) => event === 'connection.limited')
+    await until(async () => limited() !== undefined)
+    assert.partialDeepStrictEqual(limited(), { ip: CLIENT, limit: 'client', result: 'closed' })
+    const headers = { ...FORWARDED, 'X-Forwarded-For': '203.0.113.10' }
+    assert.equal((await service.call({ body, headers })).status, 200)
+    for (const socket of sockets) socket.destroy()
   })
 
   const forwarded = (proto: string) => ({ ...FORWARDED, 'X-Forwarded-Proto': proto })

@@ -65,7 +65,10 @@ export async function copyDevelopmentCertificate(
 }
 
 /** Does not verify the certificate. */
-export async function shakeHands(url: string, options: ConnectionOptions = {}): Promise<TLSSocket> {
+export async function shakeHands(
+  url: string,
+  options: ConnectionOptions & { localAddress?: string } = {},
+): Promise<TLSSocket> {
   const port = Number(new URL(url).port)
   const socket = connect({ host: '127.0.0.1', port, rejectUnauthorized: false, ...options })
   await once(socket, 'secureConnect')

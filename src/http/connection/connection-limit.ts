@@ -1,79 +1,85 @@
-// Limits the number of connections. At the limit, the client with the most connections loses an idle one.
+// Limits the number of connections. At a limit, a connection that is not busy is closed: of the client that is at its
+// own limit, else of the client with the most connections.
 
 export type ConnectionLimits = { total: number; perClient: number }
+export type LimitName = 'client' | 'total'
+export type LimitResult = 'closed' | 'refused'
 
-/** A symbol stands for one connection of a trusted proxy, which serves many clients. */
-type ClientKey = string | symbol
-/** The least recently used connection comes first. */
-type Holder<C> = { client: ClientKey; connections: Set<C> }
+/** Null for a connection of a trusted proxy between requests: it has no limit of its own, and is closed last. */
+type Client = string | null
 
-/** `C`: a connection. `isBusy` is asked only at the limit; a busy connection is not closed. */
+/** `C`: a connection. `isBusy` is asked only at a limit; `close` also closes a new connection that is refused. */
 export function createConnectionLimit<C>(
   { total, perClient }: ConnectionLimits,
-  isBusy: (connection: C, client: ClientKey) => boolean,
-  close: (connection: C) => void,
+  isBusy: (connection: C) => boolean,
+  close: (connection: C, limit: LimitName, result: LimitResult) => void,
 ) {
-  const holders = new Map<ClientKey, Holder<C>>()
-  const holderOf = new Map<C, Holder<C>>()
+  /** The least recently used connection comes first. */
+  const connectionsOf = new Map<Client, Set<C>>()
+  const clientOf = new Map<C, Client>()
   const closedFirst = new Set<C>()
 
   function remove(connection: C): void {
-    const holder = holderOf.get(connection)
-    holderOf.delete(connection)
+    const client = clientOf.get(connection)
+    if (client === undefined) return
+    const connections = connectionsOf.get(client)
+    clientOf.delete(connection)
     closedFirst.delete(connection)
-    holder?.connections.delete(connection)
-    if (holder?.connections.size === 0) holders.delete(holder.client)
+    connections?.delete(connection)
+    if (connections?.size === 0) connectionsOf.delete(client)
   }
 
-  /** Null if every connection is busy. Looking at 4,096 clients takes less time than a TLS handshake. */
-  function findIdle(): C | null {
-    for (const connection of closedFirst) {
-      if (!isBusy(connection, holderOf.get(connection)?.client ?? '')) return connection
-    }
-    let idle: C | null = null
-    let most = 0
-    for (const { client, connections } of holders.values()) {
-      if (connections.size <= most) continue
-      for (const connection of connections) {
-        if (isBusy(connection, client)) continue
-        idle = connection
-        most = connections.size
-        break
-      }
+  function findIdle(connections: Set<C>): C | undefined {
+    for (const connection of connections) if (!isBusy(connection)) return connection
+  }
+
+  /** Looking at 4,096 clients takes less time than a TLS handshake. */
+  function findIdleOfAll(): C | undefined {
+    let idle = findIdle(closedFirst)
+    if (idle !== undefined) return idle
+    let most = -1
+    for (const [client, connections] of connectionsOf) {
+      const count = client === null ? 0 : connections.size
+      const found = count > most ? findIdle(connections) : undefined
+      if (found === undefined) continue
+      idle = found
+      most = count
     }
     return idle
   }
 
-  function closeIdle(): boolean {
-    const idle = findIdle()
-    if (idle === null) return false
+  /** False if there is none to close. */
+  function closeIdle(limit: LimitName, idle: C | undefined): boolean {
+    if (idle === undefined) return false
     remove(idle)
-    close(idle)
+    close(idle, limit, 'closed')
     return true
   }
 
   return {
-    /** False if the client is at its limit, or if the total is reached and no connection is idle. */
-    add(connection: C, client: ClientKey): boolean {
-      const holder = holders.get(client) ?? { client, connections: new Set() }
-      const isFull = holder.connections.size >= perClient
-      if (isFull || (holderOf.size >= total && !closeIdle())) return false
-      holders.set(client, holder)
-      holder.connections.add(connection)
-      holderOf.set(connection, holder)
-      return true
+    /**
+     * The connection is used by this client, and becomes the last one of it to be closed. A new one is refused if every
+     * other one is busy. A proxy's, which changes its client, is kept: its request may be complete.
+     */
+    use(connection: C, client: Client): void {
+      const isNew = !clientOf.has(connection)
+      remove(connection)
+      const own = connectionsOf.get(client) ?? new Set()
+      const isFull = client !== null && own.size >= perClient
+      if (isFull && !closeIdle('client', findIdle(own)) && isNew) {
+        close(connection, 'client', 'refused')
+      } else if (clientOf.size >= total && !closeIdle('total', findIdleOfAll())) {
+        close(connection, 'total', 'refused')
+      } else {
+        connectionsOf.set(client, own.add(connection))
+        clientOf.set(connection, client)
+      }
     },
-    /** The connection is used: it becomes the last one of its client to be closed. */
-    touch(connection: C): void {
-      const connections = holderOf.get(connection)?.connections
-      closedFirst.delete(connection)
-      if (connections?.delete(connection)) connections.add(connection)
-    },
-    /** Until it is touched, it is closed before the idle connections of every client. */
+    /** Until it is used, it is closed before the idle connections of every client. */
     closeFirst(connection: C): void {
-      if (holderOf.has(connection)) closedFirst.add(connection)
+      if (clientOf.has(connection)) closedFirst.add(connection)
     },
     remove,
-    connections: () => holderOf.keys(),
+    connections: () => clientOf.keys(),
   }
 }

@@ -17,6 +17,7 @@ import type { DiscardLimits } from './unread-bodies.ts'
 const PROXY = '127.0.0.99'
 const GET = 'GET / HTTP/1.1\r\nHost: localhost\r\n\r\n'
 const HALF_A_BODY = 'POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\nhalf'
+const OTHER_HALF = ' body.'
 
 const UNVERIFIED = { rejectUnauthorized: false }
 const FOUR = { total: 4, perClient: 4 }
@@ -79,6 +80,14 @@ async function listen(server: Server, connections: ConnectionLimits, discarding?
       }
       return { socket, answer, isAnswered }
     },
+    /** A connection with half a request, also one that a proxy forwards. */
+    async openHalf(localAddress: string, forwardedFor = localAddress): Promise<Socket> {
+      const socket = await open(localAddress)
+      const arrival = once(server, 'request')
+      socket.write(HALF_A_BODY.replace('Host', `X-Forwarded-For: ${forwardedFor}\r\nHost`))
+      await arrival
+      return socket
+    },
     /** A connection after its first answer, or null if it was closed instead. */
     async openIdle(localAddress: string): Promise<Socket | null> {
       const socket = await open(localAddress)
@@ -87,10 +96,10 @@ async function listen(server: Server, connections: ConnectionLimits, discarding?
   }
 }
 
-/** True if the server answers another request on this connection. */
-async function isKept(socket: Socket | null): Promise<boolean> {
+/** True if the server answers another request on this connection, or the rest of one. */
+async function isKept(socket: Socket | null, request = GET): Promise<boolean> {
   if (!socket || socket.destroyed) return false
-  socket.write(GET)
+  socket.write(request)
   await Promise.race([once(socket, 'data'), once(socket, 'close')])
   return !socket.destroyed
 }
@@ -100,8 +109,7 @@ describe('at the limit of connections', () => {
     const server = await listen(createServer(), { total: 6, perClient: 4 })
     const bystander = await server.openIdle('127.0.0.3')
     const busy = await server.openBusy('127.0.0.2')
-    const stalled = await server.open('127.0.0.2')
-    stalled.write(HALF_A_BODY)
+    const stalled = await server.openHalf('127.0.0.2')
     const [first, second] = [await server.openIdle('127.0.0.2'), await server.openIdle('127.0.0.2')]
     const other = await server.openIdle('127.0.0.3')
     assert.ok(bystander && first && second && other)
@@ -144,6 +152,39 @@ describe('at the limit of connections', () => {
     context.mock.timers.tick(1_000)
     assert.ok(await server.openIdle('127.0.0.6'))
     assert.ok(others.every(({ socket }) => !socket.destroyed))
+  })
+
+  test('a client at its own limit loses what it used least recently, and is refused if all are busy', async () => {
+    const server = await listen(createServer(), { total: 6, perClient: 2 })
+    const half = await server.openHalf('127.0.0.2')
+    const idle = await server.openIdle('127.0.0.2')
+    assert.ok(idle)
+    const closings = [half, idle].map(socket => once(socket, 'close'))
+    const busy = [await server.openBusy('127.0.0.2')]
+    await closings[0]
+    busy.push(await server.openBusy('127.0.0.2'))
+    await closings[1]
+    assert.equal(await server.openIdle('127.0.0.2'), null)
+    for (const { isAnswered } of busy) assert.ok(await isAnswered())
+    assert.ok(await server.openIdle('127.0.0.2'))
+  })
+
+  test('half-sent bodies behind a trusted proxy are closed as those of their client', async () => {
+    const server = await listen(createServer(), { total: 7, perClient: 2 })
+    const [attacker, honest] = ['203.0.113.1', '2001:db8::1']
+    const half = await server.openHalf(PROXY, honest)
+    const others = [await server.openIdle(PROXY), await server.openIdle('127.0.0.2')]
+    const ofAttacker = []
+    for (let i = 0; i < 3; i++) ofAttacker.push(await server.openHalf(PROXY, attacker))
+    const [first, second, third] = ofAttacker
+    assert.ok(first && second && third)
+    const closing = once(second, 'close')
+    assert.ok(first.closed || (await once(first, 'close')))
+    // The total is reached: the client with the most loses the next one, not the proxy.
+    for (let i = 0; i < 3; i++) others.push(await server.openIdle(PROXY))
+    await closing
+    for (const socket of others) assert.ok(await isKept(socket))
+    for (const socket of [half, third]) assert.ok(await isKept(socket, OTHER_HALF))
   })
 
   test('a trusted proxy has no limit per client, and loses no connection', async () => {

@@ -3,16 +3,21 @@ import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import { Server as TlsServer } from 'node:tls'
 import { clientGroup } from '../../system/client-group.ts'
-import type { Proxies } from '../request/client-address.ts'
+import { clientAddress, type Proxies } from '../request/client-address.ts'
 import { checkFraming } from '../request/framing.ts'
-import { type ConnectionLimits, createConnectionLimit } from './connection-limit.ts'
+import {
+  type ConnectionLimits,
+  createConnectionLimit,
+  type LimitName,
+  type LimitResult,
+} from './connection-limit.ts'
 import { closeConnection, closeUnread, unsentBytes } from './unread-answers.ts'
 import { discardBody } from './unread-bodies.ts'
 
 const LIMITS = {
   connections: { total: 4_096, perClient: 256 },
-  /** Handshakes have a limit of their own: unfinished ones must not use up the room for requests. */
-  handshakes: { total: 1_024, perClient: 256 },
+  /** Unfinished handshakes must not use up the room for requests. One client may begin all of them, at most at once. */
+  handshakes: { total: 1_024, perClient: 1_024 },
   reading: { someMs: 15_000, allMs: 60_000 },
   discarding: { bytes: 2 * 1024 * 1024, ms: 2_000 },
 }
@@ -36,34 +41,44 @@ export const TIMEOUTS = {
   connectionsCheckingInterval: 1_000,
 }
 
+/** A connection that a limit has closed, or a new one that it has refused. `ip`: the client that lost it. */
+export type Limited = { ip: string; limit: LimitName | 'handshakes'; result: LimitResult }
+
 /**
- * A new client can connect unless every connection is busy: at the limit, the client with the most connections loses an
- * idle one. A connection is busy only while a request that has arrived completely is being answered, and the answers
- * before it are read.
+ * A new client can connect unless every connection is busy: at a limit, an idle one is closed. A connection is busy only
+ * while a request that has arrived completely is being answered, and the answers before it are read.
  */
 export function limitConnections(
   server: Server,
   proxies: Proxies,
   given: Partial<typeof LIMITS> = {},
+  onLimited: (limited: Limited) => void = () => {},
 ): void {
   const limits = { ...LIMITS, ...given }
-  const open = countSockets(proxies, limits.connections, (socket, isProxy) => {
+  const isBusy = (socket: Socket) => {
     const response = latestResponse(socket)
-    // A slow body does not protect its connection.
     const isAnswering = response?.writableFinished === false && response.req.complete
-    return (isProxy || isAnswering) && unsentBytes(socket) === 0
-  })
-  if (server instanceof TlsServer) afterHandshake(server, proxies, limits.handshakes, open.admit)
-  else server.on('connection', open.admit)
+    return isAnswering && unsentBytes(socket) === 0
+  }
+  const open = countSockets(proxies, limits.connections, isBusy, onLimited)
+  if (server instanceof TlsServer) {
+    const handshakes = countSockets(
+      proxies,
+      limits.handshakes,
+      () => false,
+      limited => onLimited({ ...limited, limit: 'handshakes' }),
+    )
+    afterHandshake(server, handshakes, open.admit)
+  } else server.on('connection', open.admit)
   // A last resort, and not exact: Node counts closed sockets until the system has released them.
   server.maxConnections = 2 * (limits.connections.total + limits.handshakes.total)
 
   server.on('request', (request: IncomingMessage, response: ServerResponse) => {
     const { socket } = request
     responses.set(socket, response)
-    open.touch(socket)
+    open.use(socket)
     response.once('finish', () => {
-      open.touch(socket)
+      open.use(socket)
       // The end of a body with ambiguous framing is not known.
       if (request.complete || checkFraming(request)) return
       open.closeFirst(socket)
@@ -75,12 +90,10 @@ export function limitConnections(
 
 /** Calls `onSecure` with each socket that has finished its handshake. */
 function afterHandshake(
-  server: Server,
-  proxies: Proxies,
-  limits: ConnectionLimits,
+  server: TlsServer,
+  handshakes: ReturnType<typeof countSockets>,
   onSecure: (socket: Socket) => void,
 ): void {
-  const handshakes = countSockets(proxies, limits, (_socket, isProxy) => isProxy)
   /** By the addresses of the connection, because Node does not link the raw and the TLS socket. */
   const rawSockets = new Map<string, Socket>()
   server.on('connection', (raw: Socket) => {
@@ -99,26 +112,36 @@ function afterHandshake(
   })
 }
 
-/** Counts each socket that is admitted, until it closes. One beyond the limit is closed at once. */
+/** Counts each socket that is admitted, until it closes. */
 function countSockets(
   proxies: Proxies,
   limits: ConnectionLimits,
-  isBusy: (socket: Socket, isProxy: boolean) => boolean,
+  isBusy: (socket: Socket) => boolean,
+  onLimited: (limited: Limited) => void,
 ) {
-  const limit = createConnectionLimit<Socket>(
-    limits,
-    (socket, client) => isBusy(socket, typeof client === 'symbol'),
-    closeConnection,
-  )
-  const admit = (socket: Socket) => {
+  /** The client of the request in progress, or of the connection. Null for a trusted proxy between requests. */
+  const addressOf = (socket: Socket) => {
+    const response = latestResponse(socket)
+    const isOver = !response || (response.writableFinished && response.req.complete)
+    const forwardedFor = isOver ? undefined : response.req.headers['x-forwarded-for']
+    return clientAddress(socket.remoteAddress ?? '', forwardedFor?.toString(), proxies)
+  }
+  const limit = createConnectionLimit<Socket>(limits, isBusy, (socket, limit, result) => {
+    const ip = addressOf(socket) ?? socket.remoteAddress ?? ''
+    closeConnection(socket)
+    onLimited({ ip, limit, result })
+  })
+  const use = (socket: Socket) => {
     // Its `close` event has been emitted already.
     if (socket.destroyed) return
-    const peer = socket.remoteAddress ?? ''
-    const client = proxies.isTrusted(peer) ? Symbol(peer) : clientGroup(peer)
-    if (limit.add(socket, client)) socket.once('close', () => limit.remove(socket))
-    else socket.destroy()
+    const address = addressOf(socket)
+    limit.use(socket, address === null ? null : clientGroup(address))
   }
-  return { ...limit, admit }
+  const admit = (socket: Socket) => {
+    use(socket)
+    socket.once('close', () => limit.remove(socket))
+  }
+  return { ...limit, use, admit }
 }
 
 function nameOf({ remoteAddress, remotePort, localAddress }: Socket): string {

@@ -1,7 +1,9 @@
 // Opens the ports, and announces the addresses.
+import { once } from 'node:events'
 import type { Server } from 'node:net'
 import type { Config } from '../config/config.ts'
 import { pageAddress } from '../http/page/address.ts'
+import { createCountedLog } from '../log/counted-log.ts'
 import type { Log } from '../log/log.ts'
 import { Failure } from '../system/failures.ts'
 import { codeOf, hasCode } from '../system/files.ts'
@@ -11,7 +13,7 @@ import type { Parts } from './open.ts'
 
 /** Returns the public port. The servers are closed with `opened`. */
 export async function openPorts(
-  { config }: { config: Config },
+  { config, log }: { config: Config; log: Log },
   { tls, adminTls }: Parts,
   { app, admin, ops, usePort }: Servers,
   drain: Drain,
@@ -36,6 +38,11 @@ export async function openPorts(
   usePort(port)
   if (config.opsPort > 0) await listen(ops, config.opsPort, config.opsHost, 'OPS_PORT')
   if (admin) await listen(admin.server, config.adminPort, config.adminHost, 'ADMIN_PORT')
+  const countedLog = createCountedLog(log)
+  // A connection that cannot be accepted, for example for lack of memory, is no reason to end.
+  const onFault = (err: Error) =>
+    countedLog.write('error', '', {}, { event: 'connection.failed', err })
+  for (const server of [...apps.map(it => it.server), ops]) server.on('error', onFault)
   return port
 }
 
@@ -47,9 +54,7 @@ async function listen(
   variable: string,
 ): Promise<number> {
   try {
-    await new Promise<void>((resolve, reject) => {
-      server.once('error', reject).listen(port, host, resolve)
-    })
+    await once(server.listen(port, host), 'listening')
   } catch (error) {
     if (hasCode(error, 'EADDRINUSE')) {
       throw new Failure(`Port ${port} is taken: stop the other process or set ${variable}.`)

@@ -1,8 +1,9 @@
 // TLS, plain HTTP in its place, and requests that no client library would send.
 import assert from 'node:assert/strict'
+import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { once } from 'node:events'
 import { readFile } from 'node:fs/promises'
-import { connect as connectPlain, type Socket } from 'node:net'
+import { connect as connectPlain, type Server, type Socket } from 'node:net'
 import { join } from 'node:path'
 import { describe, test } from 'node:test'
 import { type ConnectionOptions, connect as connectTls, type TLSSocket } from 'node:tls'
@@ -268,19 +269,37 @@ describe('connections and requests', async () => {
     })
   })
 
-  test('1,000 idle connections from one address leave others unaffected', async t => {
+  test('1,100 connections without a handshake shut out neither others nor their own address', async t => {
     await service.addUser('bystander@example.com')
-    const sockets = openIdle(service, 1_000)
+    const sockets = openIdle(service, 1_100)
     t.after(() => sockets.map(socket => socket.destroy()))
-    const opening = sockets.map(it => Promise.race([once(it, 'connect'), once(it, 'close')]))
-    const isLimited = async () => sockets.filter(socket => !socket.destroyed).length <= 256
-    const { ms } = await timedByTicks(Promise.all(opening).then(() => until(isLimited)))
-    assert.ok(ms < 5_000, 'then handshakes time out')
-    const answer = await service.login('bystander@example.com', PASSWORD, '127.0.0.9')
-    assert.equal(answer.status, 200)
+    const limitedLine = () => service.logged().find(({ event }) => event === 'connection.limited')
+    await until(async () => limitedLine() !== undefined)
+    const { level, ip, limit, result } = limitedLine() ?? {}
+    assert.deepEqual([level, ip, limit, result], ['warn', '127.0.0.8', 'handshakes', 'closed'])
+    for (const from of ['127.0.0.9', '127.0.0.8']) {
+      const answer = await service.login('bystander@example.com', PASSWORD, from)
+      assert.equal(answer.status, 200)
+    }
   })
 
-  test('no error was logged', () => assert.deepEqual(faultsIn(service), []))
+  test('a fault while a connection is accepted is logged, and the service goes on', async () => {
+    const { socket } = await new Promise<{ socket: Socket & { server?: Server } }>(resolve => {
+      const seen = (message: unknown) => {
+        unsubscribe('net.server.socket', seen)
+        resolve(message as { socket: Socket })
+      }
+      subscribe('net.server.socket', seen)
+      openIdle(service, 1)
+    })
+    const lines = await loggedBy(service, async () => {
+      for (let i = 0; i < 2; i++) socket.server?.emit('error', new Error('accept EPROTO'))
+      assert.equal((await service.call({ method: 'GET' })).status, 405)
+    })
+    assert.partialDeepStrictEqual(lines, [{ level: 'error', event: 'connection.failed' }])
+  })
+
+  test('no other error was logged', () => assert.equal(faultsIn(service).length, 1))
 })
 
 /** TCP connections that never send a byte. */

@@ -31,13 +31,17 @@ export async function chooseTargets(count: number): Promise<Target[]> {
 }
 
 /** Has the development certificate too, which is its own CA. It ends after the calling test or suite. */
-export async function startBalancer(name: BalancerName, targets: Target[]) {
+export async function startBalancer(
+  name: BalancerName,
+  targets: Target[],
+  change = (code: string) => code,
+) {
   const folder = await ownFolder(`login-${name}-`)
   const pem = join(folder, 'login.pem')
   const parts = await Promise.all([certFile, keyFile].map(part => readFile(part, 'utf8')))
   await writeFile(pem, parts.join('\n'))
   const port = await freePort()
-  const code = recipe('Behind a load balancer', name, 0, DOCUMENT)
+  const code = change(recipe('Behind a load balancer', name, 0, DOCUMENT))
     .replace(/\/etc\/\w+\/login-ca.pem/, certFile)
     .replace('login.example.com', 'localhost')
   const file = join(folder, 'configuration')
@@ -49,7 +53,7 @@ export async function startBalancer(name: BalancerName, targets: Target[]) {
     file,
     name === 'haproxy'
       ? fill(code, {
-          bind: [`bind 127.0.0.1:${port} ssl crt ${pem}`],
+          bind: [`bind 127.0.0.1:${port} ssl crt ${pem} alpn h2,http/1.1`],
           server: targets.map(
             (target, index) =>
               `server login${index} 127.0.0.1:${target.port} check port ${target.opsPort}`,
@@ -65,10 +69,11 @@ export async function startBalancer(name: BalancerName, targets: Target[]) {
             server: targets.map(target => `server 127.0.0.1:${target.port} max_fails=0;`),
           })} }`,
   )
-  const client = await createClient(`https://127.0.0.1:${port}`, CERTIFICATE_FOLDER)
+  const url = `https://127.0.0.1:${port}`
+  const client = await createClient(url, CERTIFICATE_FOLDER)
   await startProxy(commands[name], client, folder)
   after(client.close)
-  return client.call
+  return { url, call: client.call }
 }
 
 /** Replaces the lines of each directive, which must exist. "server {" opens a block and stays. */

@@ -36,7 +36,7 @@ describe('three instances behind HAProxy', async () => {
       }),
     ),
   )
-  const call = await startBalancer('haproxy', targets)
+  const { call } = await startBalancer('haproxy', targets)
   const nextAddress = createAddresses()
 
   const countLines = (event: string) =>

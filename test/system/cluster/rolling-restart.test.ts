@@ -23,7 +23,7 @@ for (const balancerName of ['haproxy', 'nginx'] as const) {
     const targets = await chooseTargets(3)
     const start = ({ port, opsPort }: Target) => deployment.start({ PORT: port, OPS_PORT: opsPort })
     const instances = await Promise.all(targets.map(start))
-    const call = await startBalancer(balancerName, targets)
+    const { call } = await startBalancer(balancerName, targets)
 
     const load = startLoad(call, EMAILS, SESSIONS_EACH)
     after(load.stop)

@@ -11,8 +11,15 @@ import { loadConfig } from '../../../src/config/config.ts'
 import { developmentFiles } from '../../../src/http/connection/tls.ts'
 import { own, ownFolder } from '../../support/own.ts'
 import { freePort } from '../../support/postgres-server.ts'
-import { createDeployment, PROJECT, SERVE, stop } from '../../support/process.ts'
+import {
+  createDeployment,
+  PROJECT,
+  SERVE,
+  type ServiceProcess,
+  stop,
+} from '../../support/process.ts'
 import { type Answer, type Call, createClient, PASSWORD } from '../../support/service.ts'
+import { assertHarmless } from '../half-sent.ts'
 import { startProxy } from '../proxy.ts'
 import { assertSamePublicPaths } from './public-paths.ts'
 
@@ -163,27 +170,24 @@ test('Caddyfile: all public paths, and a login in which Caddy does not believe t
   execFileSync('caddy', ['validate', '--config', join(PROJECT, 'deploy/Caddyfile')], {
     stdio: 'pipe',
   })
-  const port = await freePort()
   const service = await deployment.start()
-  const { certFile, keyFile } = developmentFiles(CERTIFICATE_FOLDER)
-  const text = `{
-    admin off
-    auto_https disable_redirects
-  }
-  ${read('Caddyfile')
-    .replace('login.example.com {', `https://127.0.0.1:${port} {\ntls ${certFile} ${keyFile}`)
-    .replace('127.0.0.1:8443', new URL(service.url).host)}`
-  const file = join(folder, 'Caddyfile')
-  writeFileSync(file, text)
-  const throughCaddy = await createClient(`https://127.0.0.1:${port}`, CERTIFICATE_FOLDER)
-  const direct = await createClient(service.url, CERTIFICATE_FOLDER)
-  const command = ['caddy', 'run', '--adapter', 'caddyfile', '--config', file]
-  await startProxy(command, throughCaddy, folder)
+  const throughCaddy = await startCaddy(service)
   assert.equal((await loginThrough(throughCaddy)).status, 200)
   assert.equal((await service.line('login.succeeded')).ip, '127.0.0.1')
   const headers = { 'X-Forwarded-Proto': 'https', 'X-Forwarded-For': '127.0.0.1' }
+  const direct = await createClient(service.url, CERTIFICATE_FOLDER)
   await assertSamePublicPaths(throughCaddy.call, call => direct.call({ ...call, headers }))
   for (const client of [throughCaddy, direct]) client.close()
+  await stop(service)
+})
+
+test('Caddyfile: half-sent bodies of one client keep no other from logging in', async () => {
+  const service = await deployment.start()
+  const { url, call, close } = await startCaddy(service)
+  // More than the service has connections.
+  await assertHarmless({ url, call }, EMAIL, 4_300)
+  assert.equal((await service.line('connection.limited')).ip, '127.0.0.2')
+  close()
 })
 
 test("Debian's sqlite3, which is older than that of Node, finds no fault in a file of the service", async () => {
@@ -195,6 +199,26 @@ test("Debian's sqlite3, which is older than that of Node, finds no fault in a fi
   const checks = [config.file, 'pragma integrity_check; pragma foreign_key_check']
   assert.equal(execFileSync('sqlite3', checks, { encoding: 'utf8' }), 'ok\n')
 })
+
+/** With the Caddyfile. */
+async function startCaddy(service: ServiceProcess) {
+  const port = await freePort()
+  const { certFile, keyFile } = developmentFiles(CERTIFICATE_FOLDER)
+  const text = `{
+    admin off
+    auto_https disable_redirects
+  }
+  ${read('Caddyfile')
+    .replace('login.example.com {', `https://127.0.0.1:${port} {\ntls ${certFile} ${keyFile}`)
+    .replace('127.0.0.1:8443', new URL(service.url).host)}`
+  const file = join(folder, 'Caddyfile')
+  writeFileSync(file, text)
+  const url = `https://127.0.0.1:${port}`
+  const client = await createClient(url, CERTIFICATE_FOLDER)
+  const command = ['caddy', 'run', '--adapter', 'caddyfile', '--config', file]
+  await startProxy(command, client, folder)
+  return { url, ...client }
+}
 
 /** With an address of the client's own choice. */
 function loginThrough({ call }: { call: (request: Call) => Promise<Answer> }): Promise<Answer> {

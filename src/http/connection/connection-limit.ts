@@ -58,10 +58,10 @@ export function createConnectionLimit<C>(
 
   return {
     /**
-     * The connection is used by this client, and becomes the last one of it to be closed. A new one is refused if every
-     * other one is busy. A proxy's, which changes its client, is kept: its request may be complete.
+     * The connection is used, by default by the same client, and becomes the last one of it to be closed. A new one is
+     * refused if every other one is busy. A proxy's, which changes its client, is kept: its request may be complete.
      */
-    use(connection: C, client: Client): void {
+    use(connection: C, client: Client = clientOf.get(connection) ?? null): void {
       const isNew = !clientOf.has(connection)
       remove(connection)
       const own = connectionsOf.get(client) ?? new Set()

@@ -119,6 +119,7 @@ function countSockets(
   isBusy: (socket: Socket) => boolean,
   onLimited: (limited: Limited) => void,
 ) {
+  const ofProxies = new WeakSet<Socket>()
   /** The client of the request in progress, or of the connection. Null for a trusted proxy between requests. */
   const addressOf = (socket: Socket) => {
     const response = latestResponse(socket)
@@ -131,17 +132,26 @@ function countSockets(
     closeConnection(socket)
     onLimited({ ip, limit, result })
   })
-  const use = (socket: Socket) => {
-    // Its `close` event has been emitted already.
-    if (socket.destroyed) return
+  const groupOf = (socket: Socket) => {
     const address = addressOf(socket)
-    limit.use(socket, address === null ? null : clientGroup(address))
+    return address === null ? null : clientGroup(address)
   }
-  const admit = (socket: Socket) => {
-    use(socket)
-    socket.once('close', () => limit.remove(socket))
+  return {
+    ...limit,
+    admit(socket: Socket): void {
+      // Its `close` event has been emitted already.
+      if (socket.destroyed) return
+      const group = groupOf(socket)
+      if (group === null) ofProxies.add(socket)
+      socket.once('close', () => limit.remove(socket))
+      limit.use(socket, group)
+    },
+    use(socket: Socket): void {
+      if (socket.destroyed) return
+      // A direct client stays the same, and an IPv6 address takes time to parse.
+      limit.use(socket, ofProxies.has(socket) ? groupOf(socket) : undefined)
+    },
   }
-  return { ...limit, use, admit }
 }
 
 function nameOf({ remoteAddress, remotePort, localAddress }: Socket): string {

@@ -71,7 +71,12 @@ export type SessionKey =
 /** A session that was ended, and did not expire. */
 export type SessionEnd = { id: string; endedAt: Date }
 
-type SessionPage = { afterId: string | null; limit: number }
+export type SessionPage = {
+  afterId: string | null
+  limit: number
+  /** Lists the others than this session, the last login first. */
+  othersOf?: string
+}
 
 export interface SessionStore {
   findLive(id: string, now: Date): Promise<FoundSession>
@@ -87,7 +92,7 @@ export interface SessionStore {
    */
   listLive(userId: string, page: SessionPage, now: Date): Promise<Session[] | null>
   /** All sessions of a user, also those that have ended, in the order of their ids, after `afterId`. */
-  listStored(userId: string, page: SessionPage): Promise<StoredSession[]>
+  listStored(userId: string, page: Omit<SessionPage, 'othersOf'>): Promise<StoredSession[]>
   /** The refresh tokens of a user, ordered by session and time, after the given one. */
   listTokens(userId: string, after: StoredToken | null, limit: number): Promise<StoredToken[]>
   countLive(userId: string, now: Date): Promise<number>

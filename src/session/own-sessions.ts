@@ -1,20 +1,20 @@
 // A user's own sessions: lists them page by page, and ends one of them or all others.
-import type { LiveSession, Session } from '../domain/session.ts'
+import type { LiveSession, Session, SessionPage } from '../domain/session.ts'
 import type { SessionDeps } from './authenticate.ts'
 
 type Deps = Pick<SessionDeps, 'store' | 'clock'>
 
-/** In the order of their logins; `next` is the id to continue after. Null if there is no session `afterId`. */
+/** As `listLive`; `next` is the id to continue after. Null if there is no session `afterId`. */
 export async function listOwnSessions(
   { store, clock }: Deps,
   { user }: LiveSession,
-  { afterId, limit }: { afterId: string | null; limit: number },
+  page: SessionPage,
 ): Promise<{ sessions: Session[]; next: string | null } | null> {
   // One more row than asked for shows whether there is a next page.
-  const found = await store.sessions.listLive(user.id, { afterId, limit: limit + 1 }, clock())
+  const found = await store.sessions.listLive(user.id, { ...page, limit: page.limit + 1 }, clock())
   if (found === null) return null
-  const sessions = found.slice(0, limit)
-  return { sessions, next: found.length > limit ? (sessions.at(-1)?.id ?? null) : null }
+  const sessions = found.slice(0, page.limit)
+  return { sessions, next: found.length > page.limit ? (sessions.at(-1)?.id ?? null) : null }
 }
 
 /** False if the user has no such live session. */

@@ -164,9 +164,13 @@ describe('the pages in Chromium', async () => {
     for (let i = 0; i < 3; i++) await service.login(email, 'wrong')
     await logIn(email)
     await page.getByText('3 attempts to log in to your account have failed').waitFor()
-    await page.getByText('Show all 31').click()
-    assert.equal(await sessionsOf(page).count(), 31)
+    await page.getByText('Show 16 more').click()
+    assert.equal(await sessionsOf(page).count(), 21)
     await look('many-sessions')
+    await page.getByRole('link', { name: 'Older logins' }).click()
+    await page.getByRole('link', { name: 'Newest logins' }).waitFor()
+    assert.equal(await sessionsOf(page).count(), 10)
+    await look('older-sessions')
   })
 
   test('the account leads to a change of the password, which a click on Save saves', {

@@ -2,10 +2,12 @@
 import assert from 'node:assert/strict'
 import { hash } from 'node:crypto'
 import { describe, test } from 'node:test'
+import { wrapMethods } from '../../src/domain/operations.ts'
 import { byEmail, changeAt } from '../storage/fixtures.ts'
 import { INHERITED } from '../support/any-text.ts'
 import { ENGINES_BY_RUN } from '../support/engines.ts'
 import { countHashes } from '../support/hash-counter.ts'
+import { fillSessions } from '../support/many-sessions.ts'
 import { eventsOf } from '../support/own.ts'
 import { type Answer, createAddresses, loggedBy, PASSWORD } from '../support/service.ts'
 import { MINUTE_MS, ownSessions } from '../support/session-client.ts'
@@ -39,7 +41,15 @@ const csrfIn = ({ text }: Answer) => /name="csrf" value="([^"]+)"/.exec(text)?.[
 for (const engine of ENGINES_BY_RUN) {
   describe(`the forms of the pages on ${engine}`, async () => {
     const env = { RETURN_TO_ORIGINS: APP, CODE_CALLBACKS: CALLBACK, CORS_ORIGINS: APP }
-    const service = await ownSessions(engine, env)
+    /** What the service has read as lists. */
+    const rowsRead: [name: string, rows: number][] = []
+    const service = await ownSessions(engine, env, null, store =>
+      wrapMethods(store, (name, operation) => async (...values) => {
+        const result = await operation(...values)
+        if (Array.isArray(result)) rowsRead.push([name, result.length])
+        return result
+      }),
+    )
     const newAddress = createAddresses()
     const newVisitor = () => createVisitor(service, newAddress())
 
@@ -78,6 +88,91 @@ for (const engine of ENGINES_BY_RUN) {
         last_login_user_agent = null where email = '${email}'`)
       const later = await visitor.logIn(email)
       assert.match(later.text, /id="last-login"[^>]*>Last login: <time[^·]*<\/time><\/p>/)
+    })
+
+    test('the list of sessions has pages, and stays on one of them while its sessions are ended', async () => {
+      const { email, visitor } = await loggedIn()
+      const { id = '' } = (await service.store.users.findByEmail(email)) ?? {}
+      await fillSessions(service.database, id, 45, new Date(service.now().getTime() - MINUTE_MS))
+      const listed = ({ text }: Answer) =>
+        [...text.matchAll(/<li id="session-([\da-f-]{36})"/g)].map(([, found]) => found)
+      const linkIn = ({ text }: Answer, name: string) =>
+        unescaped(new RegExp(`<a href="([^"]*)">${name}</a>`).exec(text)?.[1] ?? '')
+      const first = await visitor.get(`${PLAIN}&lang=en&after=x`)
+      assert.match(first.text, /This device.*<summary>Show 16 more<.*Older logins<.*<\/details>/s)
+      assert.equal(linkIn(first, 'Newest logins'), '')
+      const older = linkIn(first, 'Older logins')
+      assert.match(older, /^\/login\?return_to=.*&lang=en&after=[\da-f-]{36}$/)
+      const second = await visitor.get(older)
+      assert.doesNotMatch(second.text, /This device|<details>/)
+      const last = await visitor.get(linkIn(second, 'Older logins'))
+      assert.equal(linkIn(last, 'Older logins'), '')
+      assert.equal(linkIn(last, 'Newest logins'), `${PLAIN}&lang=en`)
+      const pages = [first, second, last].map(listed)
+      assert.deepEqual(
+        pages.map(page => page.length),
+        [21, 20, 5],
+      )
+      const stored = await service.database.rows(
+        `select id from sessions where user_id = '${id}' order by created_at desc`,
+      )
+      assert.deepEqual(
+        pages.flat(),
+        stored.map(row => row.id),
+      )
+
+      // Also if the last session of the previous page has ended.
+      const end = (page: Answer, which = 0) =>
+        visitor.submit(page, `/login/sessions/${listed(page).at(which)}/end`)
+      const ended = await end(await visitor.get('/login'), -1)
+      assert.equal(noticeIn(ended), 'That device is logged out.')
+      const inPlace = await end(await visitor.get(older.replace(/return_to=[^&]*&/, '')))
+      assert.equal(noticeIn(inPlace), 'That device is logged out.')
+      assert.deepEqual(listed(inPlace), [...listed(second).slice(1), listed(last)[0]])
+      const alone = await visitor.submit(inPlace, '/login/sessions/others/end')
+      assert.deepEqual(listed(alone), listed(first).slice(0, 1))
+      for (const after of [listed(second)[3], 'x', crypto.randomUUID(), '', '__proto__']) {
+        assert.deepEqual(listed(await visitor.get(`/login?after=${after}`)), listed(alone))
+      }
+    })
+
+    test('the account reads and formats no more for 1,000 sessions than for those that it shows', async t => {
+      const { email, visitor } = await loggedIn()
+      const { id = '' } = (await service.store.users.findByEmail(email)) ?? {}
+      await fillSessions(service.database, id, 999, service.now(), { tokensEach: 0 })
+      const made = (['DateTimeFormat', 'NumberFormat', 'Collator'] as const).map(name => {
+        const { mock } = t.mock.method(Intl, name)
+        return mock
+      })
+      rowsRead.length = 0
+      const page = await visitor.get('/login')
+      assert.equal(page.text.match(/class="session"/g)?.length, 21)
+      assert.ok(page.text.length < 30_000, `${page.text.length} characters`)
+      assert.deepEqual(rowsRead, [['sessions.listLive', 21]])
+      assert.equal((await newVisitor().logIn('absent@example.com', 'wrong')).status, 401)
+      assert.deepEqual(
+        made.map(({ calls }) => calls.length),
+        [0, 0, 0],
+      )
+    })
+
+    test('what was done is said after our own forms only: others could say it of nothing', async () => {
+      const { email, visitor } = await loggedIn()
+      for (let i = 0; i < 3; i++) await service.login(email, 'wrong', newAddress())
+      await visitor.logIn(email)
+      for (const done of ['changed', 'ended', 'others-ended', 'logged-in', 'logged-out']) {
+        for (const site of ['none', 'same-site', 'cross-site', 'SAME-ORIGIN']) {
+          const headers = { 'Sec-Fetch-Site': site }
+          const opened = await visitor.get(`/login?done=${done}&again=1`, headers)
+          assert.equal(noticeIn(opened), undefined, `${done} ${site}`)
+          if (site !== 'cross-site') assert.ok(textIn(opened, 'failures'))
+          assert.equal(noticeIn(await newVisitor().get(`/login?done=${done}`, headers)), undefined)
+        }
+      }
+      // A site that sends its user back again and again does not get past the question, either.
+      for (let i = 0; i < 3; i++) await visitor.get(PLAIN)
+      const foreign = await visitor.get(`${PLAIN}&done=continue`, { 'Sec-Fetch-Site': 'same-site' })
+      assert.equal(refreshIn(foreign), undefined)
     })
 
     test('every rejected login gets the same page, apart from the email', async () => {

@@ -4,7 +4,10 @@ import type { TestDatabase } from './engines.ts'
 const DAY_MS = 24 * 3_600_000
 const weekAfter = (login: Date) => new Date(login.getTime() + 7 * DAY_MS)
 
-/** Opens sessions of a user, with refresh tokens that no client has. They end at `idleEnd` if they are not used. */
+/**
+ * Opens sessions of a user, with refresh tokens that no client has: the first one `now`, each other one a millisecond
+ * before. They end at `idleEnd` if they are not used.
+ */
 export async function fillSessions(
   { config, rows }: TestDatabase,
   userId: string,
@@ -18,6 +21,9 @@ export async function fillSessions(
     const text = moment === null ? 'null' : `'${moment.toISOString()}'`
     return isSqlite ? text : `${text}::timestamptz`
   }
+  const opened = isSqlite
+    ? `strftime('%Y-%m-%dT%H:%M:%fZ', '${now.toISOString()}', ((1 - i) / 1000.0) || ' seconds')`
+    : `${time(now)} + (1 - i) * interval '1 millisecond'`
   const hex = (value: string, digits: number) =>
     isSqlite
       ? `printf('%0${digits}x', ${value})`
@@ -31,7 +37,7 @@ export async function fillSessions(
   const owner = isSqlite ? `'${userId}'` : `'${userId}'::uuid`
   await rows(`insert into sessions (id, user_id, created_at, last_used_at, idle_expires_at, expires_at,
       ended_at, user_agent, ip) ${series(sessions)}
-    select ${uuid('i', '0001')}, ${owner}, ${time(now)}, ${time(now)}, ${time(idleEnd)}, ${time(end)},
+    select ${uuid('i', '0001')}, ${owner}, ${opened}, ${time(now)}, ${time(idleEnd)}, ${time(end)},
       ${time(endedAt)}, 'Mozilla/5.0', '192.0.2.1' from n`)
   if (tokensEach === 0) return
   await rows(`insert into refresh_tokens (id, user_id, session_id, token, key_id, created_at, expires_at)

@@ -8,12 +8,13 @@ import type { TextKey } from './texts.ts'
 
 /** Fewer may be the user's own typing errors. */
 const ALARMING_FAILURES = 3
-/** A longer list shows this many sessions until the user asks for all. */
+/** The first page of the list shows this many sessions until the user asks for the others. */
 const SHOWN_AT_FIRST = 5
 
 type Account = {
   live: LiveSession
-  sessions: Session[]
+  /** A page of the other sessions; `after` and `next` are where it and the next page begin. */
+  others: { sessions: Session[]; after: string | null; next: string | null }
   csrf: string
   notice: Notice | null
   /** After a change of the password, no failure before it is worth a warning. */
@@ -26,8 +27,16 @@ export function accountPage(frame: Frame, account: Account): string {
   const { text, markup, href } = frame
   const { live, csrf, notice, next } = account
   const { user, lastLogin, session: current } = live
-  const others = account.sessions.filter(({ id }) => id !== current.id).reverse()
-  const rows = [current, ...others].map(session => sessionRow(frame, session, current.id, csrf))
+  const { sessions: others, after, next: nextAfter } = account.others
+  const shown = after === null ? [current, ...others] : others
+  const rows = shown.map(session => sessionRow(frame, session, current.id, csrf))
+  const open = after === null ? SHOWN_AT_FIRST : rows.length
+  const pages =
+    (after ?? nextAfter) !== null &&
+    html`<p id="pages">
+        ${after && html`<a href="${href('/login', { after: null })}">${text('newest')}</a>`}
+        ${nextAfter && html`<a href="${href('/login', { after: nextAfter })}">${text('older')}</a>`}
+      </p>`
   const failures = account.isPasswordChanged ? 0 : (lastLogin?.failuresSince ?? 0)
   const main = html`<div id="account">
         <span id="initials" aria-hidden="true">${initialsOf(user.name)}</span>
@@ -56,13 +65,15 @@ export function accountPage(frame: Frame, account: Account): string {
         <h2 id="sessions-title">${text('sessions')}</h2>
         ${others.length > 0 && action(frame, '/login/sessions/others/end', csrf, 'end-others', 'endOthers')}
       </div>
-      <ul id="sessions" role="list" aria-labelledby="sessions-title">${rows.slice(0, SHOWN_AT_FIRST)}</ul>
+      <ul id="sessions" role="list" aria-labelledby="sessions-title">${rows.slice(0, open)}</ul>
       ${
-        rows.length > SHOWN_AT_FIRST &&
-        html`<details>
-        <summary>${text('showAll', { count: rows.length })}</summary>
-        <ul role="list" aria-labelledby="sessions-title">${rows.slice(SHOWN_AT_FIRST)}</ul>
+        rows.length > open
+          ? html`<details>
+        <summary>${text('showMore', { count: rows.length - open })}</summary>
+        <ul role="list" aria-labelledby="sessions-title">${rows.slice(open)}</ul>
+        ${pages}
       </details>`
+          : pages
       }`
   return toDocument(frame, {
     title: text('accountTitle'),
@@ -78,7 +89,7 @@ function sessionRow(frame: Frame, session: Session, currentId: string, csrf: str
   const { icon, name: device } = describeDevice(userAgent, frame)
   const [opened, used] = [timeOf(frame, createdAt), timeOf(frame, lastUsedAt)]
   const isUnused = opened.text === used.text
-  const label = text('endNamed', { device, ip, time: shownTime(frame, createdAt) })
+  const label = text('endNamed', { device, ip, time: frame.toTime(createdAt) })
   return html`<li id="session-${id}" class="session">
           ${icon}
           <div class="names">
@@ -106,12 +117,7 @@ function action(
 
 /** The script writes it in the zone of the browser. */
 function timeOf(frame: Frame, moment: Date): Html {
-  return html`<time datetime="${moment.toISOString()}" data-now="${frame.text('justNow')}">${shownTime(frame, moment)}</time>`
-}
-
-function shownTime({ language }: Frame, moment: Date): string {
-  const style = { dateStyle: 'medium', timeStyle: 'short', timeZone: 'UTC' } as const
-  return `${new Intl.DateTimeFormat(language, style).format(moment)} UTC`
+  return html`<time datetime="${moment.toISOString()}" data-now="${frame.text('justNow')}">${frame.toTime(moment)}</time>`
 }
 
 function initialsOf(name: string): string {

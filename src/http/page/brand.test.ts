@@ -11,17 +11,18 @@ const BRANDS = STEPS.flatMap(red =>
   STEPS.flatMap(green => STEPS.map(blue => `#${red}${green}${blue}`)),
 )
 
+const css = await readFile(join(import.meta.dirname, '../../page/login.css'), 'utf8')
+/** For light and for dark. */
+const colorsNamed = (name: string) =>
+  [...css.matchAll(RegExp(`--${name}: (#\\w+)`, 'g'))].map(([, color = '']) => color)
+
 describe('the colour of a brand', () => {
   test('has the contrast that WCAG defines', () => {
     assert.equal(contrastOf('#000000', '#ffffff'), 21)
     assert.equal(contrastOf('#777777', '#ffffff').toFixed(2), '4.48')
   })
 
-  test('leaves text readable on it, and is readable on the page', async () => {
-    const css = await readFile(join(import.meta.dirname, '../../page/login.css'), 'utf8')
-    // The first rule is for light, the second for dark.
-    const colorsNamed = (name: string) =>
-      [...css.matchAll(RegExp(`--${name}: (#\\w+)`, 'g'))].map(([, color = '']) => color)
+  test('leaves text readable on it, and is readable on the page', () => {
     const pairs = ['background', 'card'].map(colorsNamed)
     assert.ok(pairs.every(pair => pair.length === 2))
     for (const brand of BRANDS) {
@@ -41,6 +42,16 @@ describe('the colour of a brand', () => {
     assert.equal(colorsOf('#3451b2').accentLight, '#3451b2')
     assert.equal(colorsOf('#ffd43b').accentDark, '#ffd43b')
   })
+})
+
+test('small text, such as the help and the footer, has the contrast of WCAG AAA', () => {
+  for (const ground of ['background', 'card', 'hover']) {
+    const pairs = colorsNamed(ground).map(
+      (color, i) => [color, colorsNamed('quiet')[i] ?? ''] as const,
+    )
+    assert.equal(pairs.length, 2)
+    for (const pair of pairs) assert.ok(contrastOf(...pair) >= 7, `${ground}: ${pair}`)
+  }
 })
 
 describe('the logo of a brand', () => {

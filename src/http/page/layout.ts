@@ -6,12 +6,12 @@ import { type Texts, textsFor } from './texts.ts'
 /** What all parts of one page share. */
 export type Frame = Texts & {
   page: Page
-  /** An address of the service with what forms and links keep of the query. */
-  href: (path: string, more?: Record<string, string>) => string
+  /** An address of the service with what forms and links keep of the query. Null drops a parameter. */
+  href: (path: string, more?: Record<string, string | null>) => string
 }
 
 /** Nothing else of a query is kept. */
-const KEPT = ['return_to', 'challenge', 'prompt', 'lang']
+const KEPT = ['return_to', 'challenge', 'prompt', 'lang', 'after']
 
 /** `dropped`: what is not kept any more. */
 export function frameFor(
@@ -24,8 +24,12 @@ export function frameFor(
     const value = query[name]
     return typeof value === 'string' && !dropped.includes(name) ? [[name, value]] : []
   })
-  const href = (path: string, more = {}) => {
-    const all = new URLSearchParams({ ...Object.fromEntries(kept), ...more })
+  const href: Frame['href'] = (path, more = {}) => {
+    const all = new URLSearchParams(Object.fromEntries(kept))
+    for (const [name, value] of Object.entries(more)) {
+      if (value === null) all.delete(name)
+      else all.set(name, value)
+    }
     return all.size === 0 ? path : `${path}?${all}`
   }
   return { ...textsFor(query.lang, acceptLanguage), page, href }

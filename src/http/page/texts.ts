@@ -6,7 +6,19 @@ import { chooseLanguage } from './negotiation.ts'
 
 export type TextKey = keyof typeof en
 
-const LANGUAGES: Record<string, Record<TextKey, string>> = { en, de }
+const ENGLISH = toLanguage('en', en)
+const LANGUAGES: Record<string, Language> = { en: ENGLISH, de: toLanguage('de', de) }
+
+type Language = ReturnType<typeof toLanguage>
+
+/** Formats are made once: making one takes as long as rendering many sessions. */
+function toLanguage(language: string, texts: Record<TextKey, string>) {
+  const style = { dateStyle: 'medium', timeStyle: 'short', timeZone: 'UTC' } as const
+  const wait = (unit: string) =>
+    new Intl.NumberFormat(language, { style: 'unit', unit, unitDisplay: 'long' })
+  const time = new Intl.DateTimeFormat(language, style)
+  return { texts, time, minutes: wait('minute'), hours: wait('hour') }
+}
 
 export type Texts = {
   language: string
@@ -15,6 +27,10 @@ export type Texts = {
   text: (key: TextKey, values?: Record<string, string | number>) => string
   /** The same with templates as values. */
   markup: (key: TextKey, values: Record<string, Value>) => Html
+  /** "Nov 19, 2026, 3:14 AM UTC" */
+  toTime: (moment: Date) => string
+  /** "15 minutes" */
+  toWait: (seconds: number) => string
 }
 
 /** In the language that `lang` names, otherwise in the one that the browser prefers. */
@@ -22,7 +38,7 @@ export function textsFor(lang: unknown, acceptLanguage: string | undefined): Tex
   const languages = Object.keys(LANGUAGES)
   const language =
     languages.find(one => one === lang) ?? chooseLanguage(acceptLanguage, languages, 'en')
-  const texts = LANGUAGES[language] ?? en
+  const { texts, time, minutes, hours } = LANGUAGES[language] ?? ENGLISH
   /** The pieces of a text, with its values between them. */
   const fill = <V>(key: TextKey, values: Record<string, V>) =>
     texts[key].split(/\{(\w+)\}/).map((part, i) => (i % 2 === 0 ? part : values[part]))
@@ -30,7 +46,7 @@ export function textsFor(lang: unknown, acceptLanguage: string | undefined): Tex
     language,
     others: languages
       .filter(other => other !== language)
-      .map(other => [other, LANGUAGES[other]?.languageName ?? other]),
+      .map(other => [other, LANGUAGES[other]?.texts.languageName ?? other]),
     text: (key, values = {}) => fill(key, values).join(''),
     markup: (key, values) =>
       new Html(
@@ -38,5 +54,10 @@ export function textsFor(lang: unknown, acceptLanguage: string | undefined): Tex
           .map(part => html`${part}`.text)
           .join(''),
       ),
+    toTime: moment => `${time.format(moment)} UTC`,
+    toWait(seconds) {
+      const wait = Math.max(1, Math.ceil(seconds / 60))
+      return wait < 120 ? minutes.format(wait) : hours.format(Math.ceil(wait / 60))
+    },
   }
 }

@@ -100,18 +100,10 @@ function stateOf(frame: Frame, request: FastifyRequest, code: FailureCode, detai
 }
 
 function noticeOf(
-  { text, language }: Frame,
+  { text, toWait }: Frame,
   code: FailureCode,
   { retryAfterSeconds = 0 }: Details,
   key: TextKey = TEXTS[code] ?? (statusOf(code) < 500 ? 'notRead' : 'unexpected'),
 ): Notice {
-  return { kind: 'error', text: text(key, { wait: toWait(language, retryAfterSeconds) }) }
-}
-
-/** "15 minutes" */
-function toWait(language: string, seconds: number): string {
-  const minutes = Math.max(1, Math.ceil(seconds / 60))
-  const [value, unit] = minutes < 120 ? [minutes, 'minute'] : [Math.ceil(minutes / 60), 'hour']
-  const style = { style: 'unit', unit, unitDisplay: 'long' } as const
-  return new Intl.NumberFormat(language, style).format(value)
+  return { kind: 'error', text: text(key, { wait: toWait(retryAfterSeconds) }) }
 }

@@ -5,6 +5,7 @@ import type { Config } from '../../config/config.ts'
 import type { LiveSession } from '../../domain/session.ts'
 import type { IssueDeps } from '../../session/issue-code.ts'
 import { listOwnSessions } from '../../session/own-sessions.ts'
+import { isUuid } from '../../system/identifiers.ts'
 import { sendFailure } from '../answer/envelope.ts'
 import { accountPage } from '../page/account.ts'
 import { loginPage, passwordPage } from '../page/forms.ts'
@@ -41,8 +42,8 @@ export const PAGE_HEADERS = {
 }
 /** A changed file gets another address. */
 const FOR_EVER = 'public, max-age=31536000, immutable'
-/** No user has more sessions. */
-const SESSIONS_MAX = 1_000
+/** On each page of the list, beside the session of the request. */
+const OTHERS_SHOWN = 20
 
 export type PageDeps = {
   page: Page
@@ -64,9 +65,18 @@ const SAID_WITHOUT_SESSION = new Map<unknown, TextKey>([
   ['logged-out', 'loggedOut'],
 ] satisfies [Done, TextKey][])
 
-/** Where a form leads that succeeded. `prompt` is dropped: the user has just shown the password. */
+/** Other sites and programs that open an address must not put words into the service's mouth. */
+function doneOf({ query, headers }: FastifyRequest): unknown {
+  return headers['sec-fetch-site'] === 'same-origin' ? Object(query).done : undefined
+}
+
+/**
+ * Where a form leads that succeeded. `prompt` is dropped: the user has just shown the password. The page of the list
+ * stays if one of its sessions was ended.
+ */
 export function afterForm(page: Page, request: FastifyRequest, done: Done): string {
-  return frameOf(page, request, ['prompt']).href('/login', { done })
+  const dropped = done === 'ended' ? ['prompt'] : ['prompt', 'after']
+  return frameOf(page, request, dropped).href('/login', { done })
 }
 
 export function frameOf(page: Page, { query, headers }: FastifyRequest, dropped?: string[]): Frame {
@@ -80,7 +90,8 @@ export function sendPage(reply: FastifyReply, document: string): FastifyReply {
 
 export function loginPageRoute(deps: PageDeps) {
   return async (request: FastifyRequest, reply: FastifyReply) => {
-    const { prompt, done } = request.query as Record<string, unknown>
+    const { prompt, after } = request.query as Record<string, unknown>
+    const done = doneOf(request)
     const access = prompt === 'login' ? null : await visitorOf(deps, request)
     if (access?.kind === 'limited') return sendDenied(request, reply, access)
     if (access?.kind === 'absent' && mustAskAgain(request)) {
@@ -104,7 +115,8 @@ export function loginPageRoute(deps: PageDeps) {
     // The user asks for it by logging in, or by the link of the account.
     const isAskedFor = ['logged-in', 'changed', 'continue'].includes(String(done))
     const isBack = isSentBack(request, asked) && !isAskedFor
-    if (isNavigation(request) && !isBack) {
+    const isStaying = isBack || (after !== undefined && !isAskedFor)
+    if (isNavigation(request) && !isStaying) {
       const address = await depart(deps.sessions, request, reply, live, asked)
       return address === null ? reply : sendPage(reply, leavingPage(frame, address))
     }
@@ -157,19 +169,28 @@ async function showAccount(
   live: LiveSession,
   { notice, next }: Shown,
 ) {
-  const { done } = request.query as { done?: unknown }
+  const done = doneOf(request)
   const said = SAID_WITH_SESSION.get(done)
-  const listed = await listOwnSessions(sessions, live, { afterId: null, limit: SESSIONS_MAX })
+  const { after } = request.query as Record<string, unknown>
+  const afterId = typeof after === 'string' && isUuid(after) ? after.toLowerCase() : null
   const home = page.homeUrl && { address: page.homeUrl, host: new URL(page.homeUrl).host }
   const account = accountPage(frame, {
     live,
-    sessions: listed?.sessions ?? [],
+    others: await readOthers(sessions, live, afterId),
     csrf: csrfOf(request) ?? '',
     notice: notice ?? (said ? information(frame.text(said)) : null),
     isPasswordChanged: done === 'changed',
     next: next ? { ...next, isHome: false } : home ? { ...home, isHome: true } : null,
   })
   return sendPage(reply, account)
+}
+
+/** The first page of the list, if there are none after `after`: they may have been ended. */
+async function readOthers(deps: SessionAccess, live: LiveSession, after: string | null) {
+  const page = { afterId: after, limit: OTHERS_SHOWN, othersOf: live.session.id }
+  const listed = await listOwnSessions(deps, live, page)
+  if (listed && (listed.sessions.length > 0 || after === null)) return { ...listed, after }
+  return readOthers(deps, live, null)
 }
 
 /** Null without a session cookie. */

@@ -47,17 +47,21 @@ export function createSessions(engine: Engine): SessionStore {
       })
     },
 
-    async listLive(userId, { afterId, limit }, now) {
+    async listLive(userId, { afterId, limit, othersOf }, now) {
       const after = afterId === null ? null : await findPosition(engine, userId, afterId)
       if (after === undefined) return null
+      const [isAfter, order] = othersOf ? [sql`<`, 'desc' as const] : [sql`>`, 'asc' as const]
       const rows = await engine.retrying(() =>
         liveOf(userId, now)
           .selectAll()
           .$if(after !== null, query =>
-            query.where(sql<boolean>`(created_at, id) > (${after?.created_at}, ${after?.id})`),
+            query.where(
+              sql<boolean>`(created_at, id) ${isAfter} (${after?.created_at}, ${after?.id})`,
+            ),
           )
-          .orderBy('created_at')
-          .orderBy('id')
+          .$if(othersOf !== undefined, query => query.where('id', '<>', othersOf ?? ''))
+          .orderBy('created_at', order)
+          .orderBy('id', order)
           .limit(limit)
           .execute(),
       )

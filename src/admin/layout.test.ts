@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { printable } from '../log/printable.ts'
-import { createJsonList, createTable, fieldLines, jsonOf, type Row } from './layout.ts'
+import { createJsonList, createTable, fieldLines, JsonText, jsonOf, type Row } from './layout.ts'
 
 /** Turns the screen red, rings the bell, moves up a line and reverses the direction of the text. */
 const EVIL = 'a\u001b[31m\u0007\u009b1A\u202eb'
@@ -25,6 +25,18 @@ test('JSON holds exactly the stored values', () => {
   const list = [[EVIL, 1], [null], []].map(createJsonList()).join('')
   assert.deepEqual(JSON.parse(list), [EVIL, 1, null])
   assert.equal(createJsonList()([]), '[]\n')
+})
+
+test('JSON that is made piece by piece is the same text', async () => {
+  const lists = { some: [[EVIL], [], [{ a: [1] }, null]], none: [[]], read: [] }
+  const rest = { one: { b: [] }, nothing: null }
+  const batches = Object.entries(lists).map(([name, list]) => [
+    name,
+    ReadableStream.from<unknown[]>(list),
+  ])
+  const json = await JsonText.of({ ...rest, ...Object.fromEntries(batches) })
+  const whole = Object.entries(lists).map(([name, list]) => [name, list.flat()])
+  assert.equal(jsonOf(json), jsonOf({ ...rest, ...Object.fromEntries(whole) }))
 })
 
 test('a table has one header, and its columns never become narrower in later batches', () => {

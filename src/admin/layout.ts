@@ -14,8 +14,40 @@ export function count(items: number, one: string, several: string): string {
 }
 
 export function jsonOf(data: unknown): string {
+  if (data instanceof JsonText) return data.pieces.join('')
   return `${safeJson(JSON.stringify(data, null, 2))}\n`
 }
+
+/** The text of `jsonOf` in pieces, none of which takes long to make: logins would wait for it. */
+export class JsonText {
+  readonly pieces: string[] = []
+
+  /** A list of any length is given as its batches, which are kept as text only. */
+  static async of(fields: Record<string, object | null>): Promise<JsonText> {
+    const json = new JsonText()
+    const { pieces } = json
+    for (const [name, value] of Object.entries(fields)) {
+      pieces.push(`${pieces.length === 0 ? '{' : ','}\n  "${name}": `)
+      if (isBatches(value)) {
+        let lead = '['
+        for await (const batch of value) {
+          if (batch.length === 0) continue
+          pieces.push(lead, indented(batch).slice(1, -'\n  ]'.length))
+          lead = ','
+        }
+        pieces.push(lead === '[' ? '[]' : '\n  ]')
+      } else pieces.push(indented(value))
+    }
+    pieces.push('\n}\n')
+    return json
+  }
+}
+
+const isBatches = (value: object | null): value is AsyncIterable<unknown[]> =>
+  value !== null && Symbol.asyncIterator in value
+
+const indented = (value: unknown) =>
+  safeJson(JSON.stringify(value, null, 2)).replaceAll('\n', '\n  ')
 
 /** One item per line. An empty batch ends the list. */
 export function createJsonList(): ToText<unknown> {

@@ -1,4 +1,5 @@
 // The admin app: every route, and how its outcome is answered and logged.
+import { Readable } from 'node:stream'
 import bcrypt from 'bcrypt'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { DatabaseBusy } from '../../domain/store.ts'
@@ -16,6 +17,7 @@ import { createServer, type ServerDeps } from '../../http/server.ts'
 import { EMAIL_MAX_LENGTH } from '../../login/credentials.ts'
 import { Failure } from '../../system/failures.ts'
 import { isUuid } from '../../system/identifiers.ts'
+import { JsonText } from '../layout.ts'
 import type { Operation } from '../operation.ts'
 import type { AdminDeps, AdminStore } from '../operations/deps.ts'
 import { OPERATIONS } from '../operations.ts'
@@ -71,9 +73,11 @@ export function buildAdminApp(deps: AdminAppDeps): FastifyInstance {
       } finally {
         if (isChange(request) || operation.isLogged) logRequest(request, outcome)
       }
-      return 'code' in outcome
-        ? sendFailure(reply, outcome.code, outcome.details)
-        : reply.code(outcome.status).send({ success: true, data: outcome.data })
+      if ('code' in outcome) return sendFailure(reply, outcome.code, outcome.details)
+      const { status, data } = outcome
+      if (!(data instanceof JsonText)) return reply.code(status).send({ success: true, data })
+      const pieces = ['{"success":true,"data":', ...data.pieces, '}']
+      return reply.code(status).type('application/json; charset=utf-8').send(Readable.from(pieces))
     }
     app.route({ ...address, ...optionsOf(id, operation), handler })
   }

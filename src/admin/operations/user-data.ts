@@ -13,6 +13,7 @@ import {
   STORED_TOKEN,
   THROTTLE,
 } from '../api/schemas.ts'
+import { JsonText } from '../layout.ts'
 import { operation } from '../operation.ts'
 import { changeNow } from './deps.ts'
 import { listDevices } from './explain-user.ts'
@@ -54,30 +55,29 @@ export const getUserData = operation(
     const throttle = await showThrottle(deps, { email, client: null }, now)
     const devices = await listDevices(deps, found, now)
     const lastLogin = await store.sessions.findLastLogin(id)
-    const sessions = await readAll((last: StoredSession | null) =>
+    const sessions = batches((last: StoredSession | null) =>
       store.sessions.listStored(id, { afterId: last?.id ?? null, limit: PAGE_MAX }),
     )
-    const refreshTokens = await readAll((last: StoredToken | null) =>
+    const refreshTokens = batches((last: StoredToken | null) =>
       store.sessions.listTokens(id, last, PAGE_MAX),
     )
-    const events = await readAll((last: AuditEvent | null) =>
-      store.audit.listOfUser(found, { beforeId: last?.id ?? null, limit: PAGE_MAX }),
-    )
-    // Without the actor: an administrator's name is not data about the user.
-    const auditEvents = events.map(({ by: _, ...event }) => event)
+    const auditEvents = batches(async (last: Omit<AuditEvent, 'by'> | null) => {
+      const page = { beforeId: last?.id ?? null, limit: PAGE_MAX }
+      // Without the actor: an administrator's name is not data about the user.
+      return (await store.audit.listOfUser(found, page)).map(({ by: _, ...event }) => event)
+    })
+    const lists = { sessions, refreshTokens, auditEvents }
     return {
-      data: { user, lastLogin, devices, throttle, sessions, refreshTokens, auditEvents },
+      data: await JsonText.of({ user, lastLogin, devices, throttle, ...lists }),
       said: { facts: { email }, sentence: `Exported what is stored about ${email}.` },
     }
   },
 )
 
 /** Page by page, so that others get their turn. */
-async function readAll<T>(readAfter: (last: T | null) => Promise<T[]>): Promise<T[]> {
-  const all: T[] = []
-  for (;;) {
-    const page = await readAfter(all.at(-1) ?? null)
-    all.push(...page)
-    if (page.length < PAGE_MAX) return all
+async function* batches<T>(readAfter: (last: T | null) => Promise<T[]>): AsyncGenerator<T[]> {
+  for (let page: T[] | null = null; page === null || page.length === PAGE_MAX; ) {
+    page = await readAfter(page?.at(-1) ?? null)
+    yield page
   }
 }

@@ -5,9 +5,9 @@ import type { Change } from '../../domain/audit.ts'
 import type { UserDetails } from '../../domain/user.ts'
 import { digestOf } from '../../system/identifiers.ts'
 import { detailsOf, writeAudit } from './audit.ts'
-import { isAmong, rowsAsJson } from './dialect.ts'
+import { isAmong } from './dialect.ts'
 import { endAllSessions, isOfUser } from './end-all-sessions.ts'
-import { keepEnded } from './ended-sessions.ts'
+import { keepEnded, type RemovedSession } from './ended-sessions.ts'
 import { type Engine, ROWS_AT_A_TIME, transact } from './engine.ts'
 import type { Schema } from './schema.ts'
 
@@ -22,29 +22,22 @@ export async function deleteUser(
     if (!user) return null
     const event = { action: 'user.deleted' as const, target: user.email, targetId: id }
     await writeAudit(trx, change, { ...event, before: detailsOf(user) })
-    const addresses = await trx
-      .selectFrom('sessions')
-      .select('ip as target')
-      .distinct()
-      .where('user_id', '=', id)
-      .execute()
-    const live = await endAllSessions(engine, trx, isOfUser(id), change.at)
-    await keepEnded(trx, id, change.at)
-    return { live, addresses }
+    return endAllSessions(engine, trx, isOfUser(id), change.at)
   })
   if (!ended) return null
-  // In batches, so that no cascade takes long. Tokens come before sessions, as they lock each other's rows elsewhere.
+  // In batches, so that logins wait for none of them. If this is interrupted, the deletion can be repeated. Tokens come
+  // before sessions, as they lock each other's rows elsewhere.
   for (const table of ['refresh_tokens', 'sessions'] as const) {
-    while (!(await removeBatch(engine, table, id))) await setImmediate()
+    while (!(await removeBatch(engine, table, id, change.at))) await setImmediate()
   }
   await transact(engine, async trx => {
     // Other changes may have come meanwhile. Each locks the user before it adds an event.
     await deactivate(trx, id)
-    await forget(engine, trx, id, ended.addresses)
+    await forget(engine, trx, id)
     await trx.deleteFrom('users').where('id', '=', id).execute()
   })
   await engine.emptyWriteAheadLog()
-  return ended.live.length
+  return ended.length
 }
 
 function deactivate(trx: Transaction<Schema>, id: string) {
@@ -61,16 +54,17 @@ function removeBatch(
   engine: Engine,
   table: 'refresh_tokens' | 'sessions',
   userId: string,
+  now: Date,
 ): Promise<boolean> {
   const limit = ROWS_AT_A_TIME[engine.name]
   const chosen = sql`select id from ${sql.table(table)} where user_id = ${userId}
     limit ${sql.lit(limit)}`
   return transact(engine, async trx => {
-    const { numAffectedRows } =
-      await sql`delete from ${sql.table(table)} where ${isAmong(engine.name, 'id', chosen)}`.execute(
-        trx,
-      )
-    return Number(numAffectedRows) < limit
+    const { rows } = await sql<RemovedSession>`delete from ${sql.table(table)}
+      where ${isAmong(engine.name, 'id', chosen)}
+      returning id, ${table === 'sessions' ? sql`ended_at` : sql`null as ended_at`}`.execute(trx)
+    if (table === 'sessions') await keepEnded(engine, trx, rows, now)
+    return rows.length < limit
   })
 }
 
@@ -82,24 +76,19 @@ const PERSONAL = Object.entries(IS_PERSONAL).flatMap(([field, isOne]) => (isOne 
 
 /**
  * All events of one user get the same pseudonym, so that they can still be read as one story. Events that name the
- * user by an email or address only were written when failures were cleared that no user had yet.
+ * user by an email only were written when failures were cleared that no user had yet. Another user may have this email
+ * now; and an address names no user, so events of addresses stay as they are.
  */
-async function forget(
-  engine: Engine,
-  trx: Transaction<Schema>,
-  userId: string,
-  addresses: { target: string }[],
-): Promise<void> {
+async function forget(engine: Engine, trx: Transaction<Schema>, userId: string): Promise<void> {
   const ownEvents = sql`from audit_events where target_id = ${userId}`
   const names = sql`select email from users where id = ${userId}
-    union select last_login_ip from users where id = ${userId}
-    union ${rowsAsJson(engine.name, 'audit_events', ['target'], addresses)}
     union select target ${ownEvents}
     union select before ->> 'email' ${ownEvents}
     union select after ->> 'email' ${ownEvents}`
   const ids = sql`select id ${ownEvents}
     union select id from audit_events
-      where target_id is null and ${isAmong(engine.name, 'target', names)}`
+      where target_id is null and ${isAmong(engine.name, 'target', names)}
+        and not exists (select 1 from users where email = target and users.id <> ${userId})`
   const withoutNames = (facts: string) =>
     engine.name === 'postgres'
       ? // Unlike jsonb, this keeps the order of the fields.

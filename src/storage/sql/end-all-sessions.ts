@@ -77,4 +77,4 @@ function endBatch(engine: Engine, from: string, now: Date) {
   })
 }
 
-const LOWEST_ID = '00000000-0000-0000-0000-000000000000'
+export const LOWEST_ID = '00000000-0000-0000-0000-000000000000'

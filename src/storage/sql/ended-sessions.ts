@@ -2,10 +2,11 @@
 import { sql, type Transaction } from 'kysely'
 import { ENDED_LISTED_SECONDS } from '../../domain/lifetimes.ts'
 import type { SessionEnd, SessionStore } from '../../domain/session.ts'
+import { rowsAsJson } from './dialect.ts'
+import { LOWEST_ID } from './end-all-sessions.ts'
 import type { Engine } from './engine.ts'
 import { formatTime, parseTime, type Schema } from './schema.ts'
 
-const LOWEST_ID = '00000000-0000-0000-0000-000000000000'
 const TABLES = ['sessions', 'ended_sessions'] as const
 
 export async function hasMoreEnded(
@@ -45,9 +46,16 @@ export async function listEnded(
   return rows.map(row => ({ id: row.id, endedAt: parseTime(row.ended_at) }))
 }
 
-/** Keeps the ends of a user's sessions, whose rows are about to be removed. */
-export async function keepEnded(trx: Transaction<Schema>, userId: string, now: Date) {
-  await sql`insert into ended_sessions (id, ended_at) select id, ended_at from sessions
-    where user_id = ${userId} and ended_at > ${formatTime(now, -ENDED_LISTED_SECONDS * 1000)}
-    on conflict do nothing`.execute(trx)
+export type RemovedSession = { id: string; ended_at: Date | string }
+
+/** Keeps the ends of sessions whose rows the transaction has removed. */
+export async function keepEnded(
+  engine: Engine,
+  trx: Transaction<Schema>,
+  removed: RemovedSession[],
+  now: Date,
+) {
+  const rows = rowsAsJson(engine.name, 'ended_sessions', ['id', 'ended_at'], removed)
+  await sql`insert into ended_sessions (id, ended_at) ${rows}
+    where ended_at > ${formatTime(now, -ENDED_LISTED_SECONDS * 1000)}`.execute(trx)
 }

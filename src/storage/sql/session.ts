@@ -2,7 +2,13 @@
 import { type RawBuilder, sql } from 'kysely'
 import { invalid, type SessionKey, type SessionStore } from '../../domain/session.ts'
 import { writeAudit } from './audit.ts'
-import { endAllSessions, endEverySession, isOfUser, isOtherOf } from './end-all-sessions.ts'
+import {
+  endAllSessions,
+  endEverySession,
+  isOfUser,
+  isOtherOf,
+  LOWEST_ID,
+} from './end-all-sessions.ts'
 import { hasMoreEnded, listEnded } from './ended-sessions.ts'
 import { type Engine, transact } from './engine.ts'
 import { findByCookie, findById, isLive, toLastLogin, toLive, toSession } from './live-session.ts'
@@ -69,15 +75,16 @@ export function createSessions(engine: Engine): SessionStore {
     },
 
     async listStored(userId, { afterId, limit }) {
-      // The id is compared as text: PostgreSQL would follow the index of the ids, which has those of all users.
-      const id = sql<string>`cast(id as text)`
+      // Without an equality: PostgreSQL might follow the index of the ids, which has those of all users.
+      const after = sql<boolean>`(user_id, id) > (${userId}, ${afterId ?? LOWEST_ID})`
       const rows = await engine.retrying(() =>
         db
           .selectFrom('sessions')
           .selectAll()
-          .where('user_id', '=', userId)
-          .where(id, '>', afterId ?? '')
-          .orderBy(id)
+          .where(after)
+          .where('user_id', '<=', userId)
+          .orderBy('user_id')
+          .orderBy('id')
           .limit(limit)
           .execute(),
       )

@@ -169,6 +169,11 @@ for (const engine of ENGINES_BY_RUN) {
           assert.equal(noticeIn(await newVisitor().get(`/login?done=${done}`, headers)), undefined)
         }
       }
+      // Firefox follows the redirect of a form with `none`.
+      const csrf = csrfIn(await visitor.get('/login'))
+      await visitor.post('/login/sessions/others/end', { csrf })
+      const followed = await visitor.get('/login?done=others-ended', { 'Sec-Fetch-Site': 'none' })
+      assert.match(noticeIn(followed) ?? '', /All other devices/)
       // A site that sends its user back again and again does not get past the question, either.
       for (let i = 0; i < 3; i++) await visitor.get(PLAIN)
       const foreign = await visitor.get(`${PLAIN}&done=continue`, { 'Sec-Fetch-Site': 'same-site' })

@@ -7,7 +7,10 @@ const SESSION = '__Host-session'
 const DEVICE = '__Host-device'
 /** Counts how often the page has sent its user to the same host within a short time. */
 const DEPARTURES = '__Host-departures'
-const DEPARTURES_SECONDS = 10
+/** Says what a form of the page has just done. */
+const DONE = '__Host-done'
+/** For the page that follows at once. */
+const NEXT_PAGE_SECONDS = 10
 /** 256 bits in base64url. A value of another form was not issued here and is ignored. */
 const SESSION_VALUE = /^[\w-]{43}$/
 /** 256 bits, followed by a tag of 128 bits. */
@@ -29,7 +32,15 @@ export function departuresOf(request: FastifyRequest, host: string): number {
 }
 
 export function setDepartures(reply: FastifyReply, count: number, host: string): void {
-  setCookie(reply, `${DEPARTURES}=${count}-${shortDigest(host)}`, DEPARTURES_SECONDS)
+  setCookie(reply, `${DEPARTURES}=${count}-${shortDigest(host)}`, NEXT_PAGE_SECONDS)
+}
+
+export function doneCookieOf(request: FastifyRequest): string | null {
+  return cookieOf(request, DONE, /^[a-z-]+$/)
+}
+
+export function setDoneCookie(reply: FastifyReply, done: string): void {
+  setCookie(reply, `${DONE}=${done}`, NEXT_PAGE_SECONDS)
 }
 
 const shortDigest = (host: string) => digestOf(host).slice(0, 8)

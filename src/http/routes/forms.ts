@@ -10,7 +10,7 @@ import { type ChangeDeps, changePassword } from './change-password.ts'
 import { reportEnded } from './ended-session.ts'
 import { answerLogin, callerOf } from './login.ts'
 import { logOut } from './logout.ts'
-import { afterForm, frameOf, type PageDeps } from './page.ts'
+import { frameOf, type PageDeps, redirectDone } from './page.ts'
 import { accessBy, cookieOf, sendDenied } from './session-access.ts'
 
 type FormDeps = PageDeps & ChangeDeps
@@ -22,7 +22,7 @@ export function loginFormRoute({ page, login }: FormDeps) {
     if (fields.length > 0) return refuse(request, reply, 'VALIDATION_ERROR', { fields })
     const outcome = await login({ email, password, ...callerOf(request) })
     return answerLogin(request, reply, outcome, () =>
-      reply.redirect(afterForm(page, request, 'logged-in'), 303),
+      redirectDone(page, request, reply, 'logged-in'),
     )
   }
 }
@@ -36,7 +36,7 @@ export function passwordFormRoute(deps: FormDeps) {
     const fields = missingIn(change)
     if (fields.length > 0) return refuse(request, reply, 'VALIDATION_ERROR', { fields })
     return changePassword(deps, request, reply, change, () =>
-      reply.redirect(afterForm(deps.page, request, 'changed'), 303),
+      redirectDone(deps.page, request, reply, 'changed'),
     )
   }
 }
@@ -58,7 +58,7 @@ export function logoutFormRoute({ page, sessions }: FormDeps) {
     const shown = cookieOfForm(request)
     if (shown.kind === 'cross-site') return sendDenied(request, reply, shown)
     if (shown.kind !== 'absent') await logOut(sessions, request, reply, shown)
-    return reply.redirect(afterForm(page, request, 'logged-out'), 303)
+    return redirectDone(page, request, reply, 'logged-out')
   }
 }
 
@@ -91,6 +91,6 @@ function withSessionOfForm(
     if (access.kind !== 'granted') return reply.redirect(frameOf(page, request).href('/login'), 303)
     const { done, ended } = await end(access.live, request)
     for (const id of ended) reportEnded(request, id, access.live.user.id, 'user')
-    return reply.redirect(afterForm(page, request, done), 303)
+    return redirectDone(page, request, reply, done)
   }
 }

@@ -20,7 +20,7 @@ import {
 import { chooseEncoding } from '../page/negotiation.ts'
 import type { Content, Page } from '../page/page.ts'
 import type { TextKey } from '../page/texts.ts'
-import { sessionCookieOf } from '../request/cookies.ts'
+import { doneCookieOf, sessionCookieOf, setDoneCookie } from '../request/cookies.ts'
 import { makeCsrfToken } from '../request/csrf.ts'
 import { depart, destinationOf, isNavigation, isSentBack } from './destination.ts'
 import { accessBy, cookieOf, logDenied, type SessionAccess, sendDenied } from './session-access.ts'
@@ -65,18 +65,30 @@ const SAID_WITHOUT_SESSION = new Map<unknown, TextKey>([
   ['logged-out', 'loggedOut'],
 ] satisfies [Done, TextKey][])
 
-/** Other sites and programs that open an address must not put words into the service's mouth. */
-function doneOf({ query, headers }: FastifyRequest): unknown {
-  return headers['sec-fetch-site'] === 'same-origin' ? Object(query).done : undefined
+/**
+ * Other sites and programs that open an address must not put words into the service's mouth. Firefox does not say that a
+ * redirect of the page's own form is same-origin, but has the cookie of the form's answer.
+ */
+function doneOf(request: FastifyRequest): unknown {
+  const { done } = Object(request.query)
+  const isOurs =
+    request.headers['sec-fetch-site'] === 'same-origin' || done === doneCookieOf(request)
+  return isOurs ? done : undefined
 }
 
 /**
- * Where a form leads that succeeded. `prompt` is dropped: the user has just shown the password. The page of the list
+ * Leads on from a form that succeeded. `prompt` is dropped: the user has just shown the password. The page of the list
  * stays if one of its sessions was ended.
  */
-export function afterForm(page: Page, request: FastifyRequest, done: Done): string {
+export function redirectDone(
+  page: Page,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  done: Done,
+): FastifyReply {
   const dropped = done === 'ended' ? ['prompt'] : ['prompt', 'after']
-  return frameOf(page, request, dropped).href('/login', { done })
+  setDoneCookie(reply, done)
+  return reply.redirect(frameOf(page, request, dropped).href('/login', { done }), 303)
 }
 
 export function frameOf(page: Page, { query, headers }: FastifyRequest, dropped?: string[]): Frame {

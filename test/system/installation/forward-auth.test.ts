@@ -72,7 +72,7 @@ for (const name of ['nginx', 'Caddy'] as const) {
     const get = (path: string, headers: OutgoingHttpHeaders = {}) =>
       proxy.call({ method: 'GET', path, headers })
     const cookies = (login: Login) => ({
-      Cookie: `a=1; ${SESSION_COOKIE}=${login.cookie}; ${DEVICE_COOKIE}=${login.device}; __Host-departures=1; b=2`,
+      Cookie: `a=1; ${SESSION_COOKIE}=${login.cookie}; ${DEVICE_COOKIE}=${login.device}; __Host-departures=1; __Host-done=ended; b=2`,
     })
     /** What the application got. */
     function seenBy({ status, text }: Answer): Seen {

@@ -76,8 +76,8 @@ export function buildAdminApp(deps: AdminAppDeps): FastifyInstance {
       if ('code' in outcome) return sendFailure(reply, outcome.code, outcome.details)
       const { status, data } = outcome
       if (!(data instanceof JsonText)) return reply.code(status).send({ success: true, data })
-      const pieces = ['{"success":true,"data":', ...data.pieces, '}']
-      return reply.code(status).type('application/json; charset=utf-8').send(Readable.from(pieces))
+      const body = Readable.from(inOneLine(data))
+      return reply.code(status).type('application/json; charset=utf-8').send(body)
     }
     app.route({ ...address, ...optionsOf(id, operation), handler })
   }
@@ -86,6 +86,13 @@ export function buildAdminApp(deps: AdminAppDeps): FastifyInstance {
 }
 
 type Outcome = { status: number; data: unknown } | { code: FailureCode; details: Details }
+
+/** A text in JSON has no line break. */
+function* inOneLine({ pieces }: JsonText): Generator<string> {
+  yield '{"success":true,"data":'
+  for (const piece of pieces) yield piece.replaceAll(/\n */g, '')
+  yield '}'
+}
 
 async function outcomeOf(
   operation: Operation,

@@ -9,7 +9,7 @@ import { BASE_ENV, createDeployment, type Line, SERVE, until } from '../support/
 import { createClient, PASSWORD, UNLIMITED } from '../support/service.ts'
 
 /** Escaped, both exceed the 512 characters to which a logged text is cut. */
-const EMAIL = `${'\u0001'.repeat(250)}@`
+const EMAIL = `${'\u0001'.repeat(250)}@a.b`
 const headers = { 'User-Agent': '\u0080'.repeat(300) }
 
 const countOf = (lines: Line[], event: string) => lines.filter(line => line.event === event).length

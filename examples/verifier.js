@@ -47,7 +47,9 @@ export function createVerifier(issuer, options = {}) {
     const signal = AbortSignal.timeout(ANSWER_WITHIN_MS)
     const answer = await fetch(new URL('/.well-known/jwks.json', address), { signal })
     if (!answer.ok) throw new Error(`the request was answered ${answer.status}`)
-    keys = createLocalJWKSet(Object(await answer.json()))
+    const set = Object(await answer.json())
+    if (!set.keys?.length) throw new Error('the answer has no keys')
+    keys = createLocalJWKSet(set)
     loadedMs = performance.now()
   }
 

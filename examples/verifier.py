@@ -98,11 +98,14 @@ class Verifier:
     def _fetch_keys(self):
         """While the service does not answer, the last keys stay."""
         try:
-            self.keys = {
+            keys = {
                 key["kid"]: (jwt.PyJWK(key).key, key["alg"])
                 for key in self._get("/.well-known/jwks.json")["keys"]
                 if key["alg"] in ["ES256", "EdDSA", "RS256"]
             }
+            if not keys:
+                raise ValueError("the answer has no keys")
+            self.keys = keys
             self.loaded, self.failure = time.monotonic(), None
         except Exception as error:
             self.failure = f"the keys cannot be loaded: {error}"

@@ -15,7 +15,7 @@ import { createPasswords } from '../login/passwords.ts'
 import { createThrottle } from '../login/throttle.ts'
 import { createAccessTokenReader } from '../session/access-token.ts'
 import { createEndedFeed } from '../session/ended-feed.ts'
-import { createRateLimit, MAX_REFRESHES, MAX_REQUESTS_BY_COOKIE } from '../session/rate-limit.ts'
+import { createReadLimit, createRefreshLimits } from '../session/rate-limit.ts'
 import type { Drain } from './drain.ts'
 import { observeLogin, observeThrottle } from './observe.ts'
 import type { Parts } from './open.ts'
@@ -101,8 +101,8 @@ export async function composeServers(
       sessions: {
         ...{ store, keys, tokens, cookieIdleSeconds, clock, maxSessionsPerUser },
         readAccessToken: createAccessTokenReader(keys, tokens),
-        limit: createRateLimit(MAX_REFRESHES, clock),
-        limitByCookie: createRateLimit(MAX_REQUESTS_BY_COOKIE, clock),
+        refreshLimits: createRefreshLimits(clock),
+        limitRead: createReadLimit(clock),
       },
       endedFeed: createEndedFeed(store.sessions, clock),
       passwordRules,

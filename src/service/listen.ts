@@ -46,6 +46,9 @@ export async function openPorts(
   return port
 }
 
+/** New connections that the system keeps while the service is busy. A client beyond them tries again after a second. */
+const BACKLOG = 4_096
+
 /** Returns the port that was bound. */
 async function listen(
   server: Server,
@@ -54,7 +57,7 @@ async function listen(
   variable: string,
 ): Promise<number> {
   try {
-    await once(server.listen(port, host), 'listening')
+    await once(server.listen(port, host, BACKLOG), 'listening')
   } catch (error) {
     if (hasCode(error, 'EADDRINUSE')) {
       throw new Failure(`Port ${port} is taken: stop the other process or set ${variable}.`)

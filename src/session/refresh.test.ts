@@ -4,8 +4,9 @@ import { insertTestUser, makeScopes } from '../../test/storage/fixtures.ts'
 import { openTestStore } from '../../test/support/engines.ts'
 import { makeKeys } from '../../test/support/keys.ts'
 import type { RefreshTokenStore } from '../domain/refresh-token.ts'
+import type { LiveSession } from '../domain/session.ts'
 import { openSession } from '../login/open-session.ts'
-import { createRateLimit, MAX_REFRESHES } from './rate-limit.ts'
+import { createReadLimit, createRefreshLimits } from './rate-limit.ts'
 import { refresh, renewAccess } from './refresh.ts'
 
 const now = new Date()
@@ -21,7 +22,7 @@ async function openRefreshing() {
   const { store } = await openTestStore('sqlite')
   const time = { now }
   const clock = () => time.now
-  const deps = { store, keys, tokens, clock, limit: createRateLimit(MAX_REFRESHES, clock) }
+  const deps = { store, keys, tokens, clock, refreshLimits: createRefreshLimits(clock) }
   await insertTestUser(store, EMAIL, now)
   const user = await store.users.findByEmail(EMAIL)
   assert.ok(user)
@@ -60,7 +61,7 @@ test('a session is refreshed and renewed at most 60 times in a minute', async ()
   }
   assert.deepEqual(await refreshAt(0, last), limited)
   assert.deepEqual(await refreshAt(0, replaced), limited)
-  assert.equal(deps.limit('another session', 'another user'), null)
+  assert.equal(deps.refreshLimits.session.check('another session'), null)
   assert.deepEqual(await refreshAt(30_500, last), { ...limited, retryAfterSeconds: 30 })
   const live = await findSession()
   assert.ok(live.kind === 'live')
@@ -77,25 +78,51 @@ test('a repetition counts towards the limit too', async () => {
   assert.deepEqual(await refreshAt(59_999), { kind: 'limited', sessionId, retryAfterSeconds: 1 })
 })
 
-test('a user has ten times the refreshes of a session, and what a session asks for beyond its own counts no more', () => {
-  const limit = createRateLimit(2, () => now)
-  const isAllowed = (session: string, user = 'a user') => limit(session, user) === null
-  for (let i = 0; i < 100; i++) assert.equal(isAllowed('busy'), i < 2)
-  for (let i = 0; i < 30; i++) assert.equal(isAllowed(`session ${i}`), i < 18)
-  assert.equal(isAllowed('of another user', 'another user'), true)
+test('all sessions of a user get 600 refreshes in a minute', async () => {
+  const { refreshAt, deps, token, sessionId, findSession } = await openRefreshing()
+  const live = await findSession()
+  assert.ok(live.kind === 'live')
+  for (let i = 0; i < 599; i++) {
+    const other: LiveSession = { ...live, session: { ...live.session, id: `session ${i % 10}` } }
+    assert.equal(renewAccess(deps, other).kind, 'renewed')
+  }
+  const { refreshToken: last } = Object(await refreshAt(0, token))
+  const limited = { kind: 'limited', sessionId, retryAfterSeconds: 60 }
+  assert.deepEqual(await refreshAt(0, last), limited)
+  assert.deepEqual(renewAccess(deps, live), limited)
+  const user = { ...live.user, id: 'another user' }
+  assert.equal(renewAccess(deps, { ...live, user }).kind, 'renewed')
+})
+
+test('the tokens of ended sessions do not count for their user', async () => {
+  const { deps, refreshAt, token, sessionId, findSession } = await openRefreshing()
+  const live = await findSession()
+  assert.ok(live.kind === 'live')
+  await deps.store.sessions.end(sessionId, now)
+  for (let i = 0; i < 60; i++) assert.equal((await refreshAt(0, token)).kind, 'invalid')
+  assert.equal(deps.refreshLimits.session.check(sessionId), 60)
+  for (let i = 0; i < 600; i++) {
+    assert.equal(deps.refreshLimits.user.count(live.user.id), null)
+  }
+})
+
+test('a token that was replaced long ago ends its session, however often that was refreshed', async () => {
+  const { refreshAt, token, sessionId } = await openRefreshing()
+  let last = token
+  for (let i = 0; i < 60; i++) last = Object(await refreshAt(0, last)).refreshToken
+  assert.equal((await refreshAt(0, last)).kind, 'limited')
+  assert.partialDeepStrictEqual(await refreshAt(0, token), { kind: 'reused', sessionId })
+  assert.equal((await refreshAt(60_000, last)).kind, 'invalid')
 })
 
 test('a limit ends with its minute, also after the clock was set back', () => {
   const time = { now }
-  const limit = createRateLimit(1, () => time.now)
-  const isAllowed = () => limit('a session', 'a user') === null
-  for (const [hours, expected] of [
-    [0, [true, false]],
-    [9, [true, false]],
-    [8, [true, false]],
-  ] as const) {
+  const limit = createReadLimit(() => time.now)
+  const isLimited = () => limit('a session') !== null
+  for (const hours of [0, 9, 8]) {
     time.now = new Date(now.getTime() + hours * 3600_000)
-    assert.deepEqual([isAllowed(), isAllowed()], expected)
+    for (let i = 0; i < 600; i++) assert.equal(isLimited(), false)
+    assert.equal(isLimited(), true)
   }
 })
 

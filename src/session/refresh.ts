@@ -7,7 +7,7 @@ import { digestOf } from '../system/identifiers.ts'
 import { within } from '../system/time-limit.ts'
 import { signAccessToken } from './access-token.ts'
 import type { AccessReason, SessionDeps } from './authenticate.ts'
-import type { Limited, RateLimit } from './rate-limit.ts'
+import { type Limited, type RefreshLimits, toLimited } from './rate-limit.ts'
 import { digestCaller, type RefreshCaller, recogniseCaller } from './refresh-caller.ts'
 import { issueRefreshToken, readRefreshToken, signRefreshToken } from './refresh-token.ts'
 
@@ -32,7 +32,7 @@ type SignedAccess = { accessToken: string; expiresInSeconds: number }
 type ValidToken = Extract<FoundRefreshToken, { kind: 'found' }>
 
 export type RefreshDeps = Pick<SessionDeps, 'store' | 'keys' | 'tokens' | 'clock'> & {
-  limit: RateLimit
+  refreshLimits: RefreshLimits
 }
 
 export async function refresh(
@@ -40,13 +40,19 @@ export async function refresh(
   token: string,
   caller: RefreshCaller,
 ): Promise<RefreshOutcome> {
-  const { store, keys, tokens, clock, limit } = deps
+  const { store, keys, tokens, clock, refreshLimits: limits } = deps
   const now = clock()
   const read = readRefreshToken(keys, tokens.issuer, token, now)
   if (read.kind === 'invalid') return read
-  const limited = limit(read.sessionId, read.userId)
-  if (limited) return limited
   const digest = digestOf(token)
+  // Only what succeeds counts for the user: the tokens of ended sessions must not use up the refreshes of the others.
+  const waitSeconds = limits.session.count(read.sessionId) ?? limits.user.check(read.userId)
+  const limited = toLimited(read.sessionId, waitSeconds)
+  if (limited) {
+    // A thief that refreshes too often must not keep the owner's token from ending the session.
+    const found = await store.refreshTokens.find(read.id, digest, now)
+    return isReused(deps, found, now) ? endReused(deps, read, false, now) : limited
+  }
   const { refreshKey } = keys.signingAt(now)
   /** Most sessions last longer than the new token. */
   let { sessionEnd } = read
@@ -73,12 +79,13 @@ export async function refresh(
 }
 
 function succeed(
-  { keys, tokens }: RefreshDeps,
+  { keys, tokens, refreshLimits }: RefreshDeps,
   live: RefreshedSession,
   refreshToken: string,
   repeatedBy: Repeated['repeatedBy'],
   now: Date,
 ): RefreshOutcome {
+  refreshLimits.user.count(live.user.id)
   const { accessKey } = keys.signingAt(now)
   const access = signAccessToken(accessKey, tokens, live.user, live.session, now)
   return { kind: 'refreshed', live, ...access, refreshToken, repeatedBy }
@@ -86,10 +93,12 @@ function succeed(
 
 /** A new access token for a session that is authenticated by its cookie, which stays the same. */
 export function renewAccess(
-  { keys, tokens, clock, limit }: RefreshDeps,
+  { keys, tokens, clock, refreshLimits }: RefreshDeps,
   { session, user }: LiveSession,
 ): ({ kind: 'renewed' } & SignedAccess) | Limited {
-  const limited = limit(session.id, user.id)
+  const { session: ofSession, user: ofUser } = refreshLimits
+  const waitSeconds = ofSession.count(session.id) ?? ofUser.count(user.id)
+  const limited = toLimited(session.id, waitSeconds)
   if (limited) return limited
   const now = clock()
   const { accessKey } = keys.signingAt(now)
@@ -109,6 +118,11 @@ function deriveSuccessor(
   const key = keys.findRefreshKey(successor.keyId)
   const holder = { userId: live.user.id, sessionId: live.session.id }
   return key && signRefreshToken(key, tokens.issuer, holder, successor)
+}
+
+function isReused(deps: RefreshDeps, found: FoundRefreshToken, now: Date): boolean {
+  if (found.kind !== 'found') return found.kind === 'purged'
+  return found.revokedAt !== null && deriveSuccessor(deps, found, now) === null
 }
 
 async function endReused(

@@ -165,7 +165,7 @@ const depsOf = (model: Model, { store, keys }: Real) => ({
   keys,
   tokens: TOKENS,
   clock: () => at(model),
-  limit: () => null,
+  refreshLimits: { session: UNLIMITED, user: UNLIMITED },
 })
 
 async function loginBoth(model: Model, real: Real): Promise<void> {
@@ -207,6 +207,8 @@ async function refreshBoth(model: Model, real: Real, index: number, caller: Mode
   assert.equal(live.session.id, real.sessionIds[model.token(index).session])
   assert.equal(decodeJwt(refreshToken).exp, model.token(expected.successor).expiresAt / SECOND_MS)
 }
+
+const UNLIMITED = { check: () => null, count: () => null }
 
 const sessionOf = ({ sessionId, userId }: { sessionId: string; userId: string }) =>
   ({ kind: 'token', sessionId, userId }) as const

@@ -374,7 +374,7 @@ for (const engine of ENGINES) {
       }
     })
 
-    test('a purge removes replaced tokens after 65 minutes, others and their session when they expire', async () => {
+    test('a purge removes replaced tokens after 65 minutes, others when they expire, and their session 65 minutes later', async () => {
       const { id } = await newUser()
       await fillSessions(database, id, 30, start, { tokensEach: 5 })
       await database.rows(`update refresh_tokens set revoked_at = created_at
@@ -385,7 +385,22 @@ for (const engine of ENGINES) {
       assert.deepEqual(await rowsOf(id), { sessions: 30, tokens: 135 })
       await purgeAll(store, later(7 * DAY_MS - 1))
       assert.deepEqual(await rowsOf(id), { sessions: 30, tokens: 135 })
-      await purgeAll(store, later(7 * DAY_MS))
+      for (const ms of [0, 65 * MINUTE_MS - 1]) {
+        await purgeAll(store, later(7 * DAY_MS + ms))
+        assert.deepEqual(await rowsOf(id), { sessions: 30, tokens: 0 })
+      }
+      await purgeAll(store, later(7 * DAY_MS + 65 * MINUTE_MS))
+      assert.deepEqual(await rowsOf(id), NO_ROWS)
+    })
+
+    test('an expired session stays until its replaced tokens are due: its deletion does not cascade', async () => {
+      const { id } = await newUser()
+      await fillSessions(database, id, 1, start, { tokensEach: 50, idleEnd: later(2 * DAY_MS) })
+      const end = later(2 * DAY_MS).toISOString()
+      await database.rows(`update refresh_tokens set revoked_at = '${end}' where user_id = '${id}'`)
+      await purgeAll(store, later(2 * DAY_MS + 65 * MINUTE_MS - 1))
+      assert.deepEqual(await rowsOf(id), { sessions: 1, tokens: 50 })
+      await purgeAll(store, later(2 * DAY_MS + 65 * MINUTE_MS))
       assert.deepEqual(await rowsOf(id), NO_ROWS)
     })
 
@@ -425,6 +440,34 @@ for (const engine of ENGINES) {
       assert.ok(calls.length > 2)
       assert.deepEqual(await rowsOf(id), NO_ROWS)
       assert.deepEqual(await rowsOf(kept.id), { sessions: 10, tokens: 100 })
+    })
+
+    test('a session that a user opens during its own deletion, after an activation, ends with it and is listed', async () => {
+      const { id, email } = await newUser()
+      await fillSessions(database, id, 1_000, start)
+      let isDeleted = false
+      const deleting = byEmail(store)
+        .delete(email, changeAt(start))
+        .finally(() => {
+          isDeleted = true
+        })
+      const opened: string[] = []
+      while (!isDeleted) {
+        await store.users.activate(id, changeAt(start))
+        const client = { id: randomUUID(), ip: '::1' }
+        const scopes = makeScopes()
+        if (await openFor(store, { id, passwordHash: 'a hash' }, scopes, start, 1_000, client)) {
+          opened.push(client.id)
+        }
+      }
+      await deleting
+      assert.ok(opened.length > 0)
+      const ended = await store.sessions.listEnded({ endedAt: start }, 10_000)
+      const listed = new Set(ended.map(({ id }) => id))
+      assert.deepEqual(
+        opened.filter(id => !listed.has(id)),
+        [],
+      )
     })
 
     test('ended sessions without tokens are purged', async () => {

@@ -26,7 +26,7 @@ export const WHEN: Record<PublicFailureCode, string> = {
   EXPECTATION_FAILED: 'the `Expect` header is not `100-continue`',
   TOO_MANY_ATTEMPTS: 'too many failed logins; `Retry-After` has the exact seconds left',
   TOO_MANY_REQUESTS:
-    'in a minute, more than 60 refreshes and login codes of a session, or 600 requests with its cookie; or ten times as many of its user',
+    'in a minute, more than 60 refreshes and login codes of a session or 600 of a user, or 600 reads by a cookie',
   HEADERS_TOO_LARGE:
     'address and headers are larger than 16 KiB, or there are more than 100 headers',
   INTERNAL_ERROR: 'an unexpected error, such as a database that does not answer',

@@ -15,7 +15,7 @@ export const END_SESSION_OPERATION = operation({
   security: CHANGING,
   params: whole({ id: { ...SESSION_ID, description: 'The id of the session.' } }),
   response: success('The session has ended.', NO_DATA, CLEARED_COOKIE_HEADER),
-  failures: ['INVALID_TOKEN', 'CSRF_FAILED', 'NOT_FOUND', 'TOO_MANY_REQUESTS'],
+  failures: ['INVALID_TOKEN', 'CSRF_FAILED', 'NOT_FOUND'],
   options: { attachValidation: true },
 })
 
@@ -37,7 +37,7 @@ export const END_OTHER_SESSIONS_OPERATION = operation({
   description: 'The session of this request stays.',
   security: CHANGING,
   response: success('All other sessions have ended.', NO_DATA),
-  failures: ['INVALID_TOKEN', 'CSRF_FAILED', 'TOO_MANY_REQUESTS'],
+  failures: ['INVALID_TOKEN', 'CSRF_FAILED'],
 })
 
 export function endOtherSessionsRoute(deps: SessionAccess) {

@@ -23,7 +23,7 @@ import type { TextKey } from '../page/texts.ts'
 import { doneCookieOf, sessionCookieOf, setDoneCookie } from '../request/cookies.ts'
 import { makeCsrfToken } from '../request/csrf.ts'
 import { depart, destinationOf, isNavigation, isSentBack } from './destination.ts'
-import { accessBy, cookieOf, logDenied, type SessionAccess, sendDenied } from './session-access.ts'
+import { cookieOf, logDenied, readBy, type SessionAccess, sendDenied } from './session-access.ts'
 
 export const PAGE_HEADERS = {
   // A page loads from this origin only, without inline scripts and styles. This must not get exceptions.
@@ -71,9 +71,10 @@ const SAID_WITHOUT_SESSION = new Map<unknown, TextKey>([
  */
 function doneOf(request: FastifyRequest): unknown {
   const { done } = Object(request.query)
-  const isOurs =
-    request.headers['sec-fetch-site'] === 'same-origin' || done === doneCookieOf(request)
-  return isOurs ? done : undefined
+  const { cookie, 'sec-fetch-site': site } = request.headers
+  const isOurs = site === 'same-origin' || done === doneCookieOf(request)
+  // Without any cookie, the user is told that the browser stores none.
+  return isOurs || (site === 'none' && cookie === undefined) ? done : undefined
 }
 
 /**
@@ -143,7 +144,7 @@ export function loginPageRoute(deps: PageDeps) {
 type Visitor = Awaited<ReturnType<typeof visitorOf>>
 
 async function visitorOf({ sessions }: PageDeps, request: FastifyRequest) {
-  const access = await accessBy(sessions, cookieOf(sessions, request))
+  const access = await readBy(sessions, cookieOf(sessions, request))
   if (access.kind === 'denied') logDenied(request, access)
   return access
 }

@@ -7,7 +7,7 @@ import {
   type Credential,
   type SessionDeps,
 } from '../../session/authenticate.ts'
-import type { Limited, RateLimit } from '../../session/rate-limit.ts'
+import type { Limited, ReadLimit } from '../../session/rate-limit.ts'
 import { sendFailure } from '../answer/envelope.ts'
 import { bearerTokenOf } from '../request/bearer.ts'
 import { sessionCookieOf } from '../request/cookies.ts'
@@ -16,7 +16,7 @@ import { type CsrfReason, logCounted, logRefused } from '../request/log.ts'
 
 export type SessionAccess = SessionDeps & {
   isListedOrigin: IsListedOrigin
-  limitByCookie: RateLimit
+  limitRead: ReadLimit
 }
 
 type CrossSite = { kind: 'cross-site'; reason: CsrfReason }
@@ -42,7 +42,7 @@ type SessionHandler = (
 /** Calls the handler only for requests with a live session. */
 export function withSession(deps: SessionAccess, handle: SessionHandler) {
   return async (request: FastifyRequest, reply: FastifyReply) => {
-    const access = await accessBy(deps, credentialOf(deps, request))
+    const access = await (isChange(request) ? accessBy : readBy)(deps, credentialOf(deps, request))
     if (access.kind !== 'granted') return sendDenied(request, reply, access)
     return handle(access.live, request, reply, access.cookie)
   }
@@ -54,10 +54,17 @@ export async function accessBy(deps: SessionAccess, shown: Shown): Promise<Acces
   if (found.kind === 'invalid') {
     return { kind: 'denied', credential: shown.kind, reason: found.reason, email: found.email }
   }
-  if (shown.kind !== 'cookie') return { kind: 'granted', live: found, cookie: null }
-  const limited = deps.limitByCookie(found.session.id, found.user.id)
-  return limited ?? { kind: 'granted', live: found, cookie: shown.value }
+  return { kind: 'granted', live: found, cookie: shown.kind === 'cookie' ? shown.value : null }
 }
+
+/** For a page or a list. What ends sessions has no limit. */
+export async function readBy(deps: SessionAccess, shown: Shown): Promise<Access> {
+  const access = await accessBy(deps, shown)
+  const isByCookie = access.kind === 'granted' && access.cookie !== null
+  return (isByCookie && deps.limitRead(access.live.session.id)) || access
+}
+
+const isChange = ({ method }: FastifyRequest) => method !== 'GET' && method !== 'HEAD'
 
 type Shown = Credential | { kind: 'absent' } | CrossSite
 
@@ -75,8 +82,9 @@ export function cookieOf(
 ): Shown {
   const value = sessionCookieOf(request)
   if (value === null) return { kind: 'absent' }
-  const isChange = request.method !== 'GET' && request.method !== 'HEAD'
-  const reason = isChange ? checkCsrf(request, value, deps.isListedOrigin, csrfToken) : null
+  const reason = isChange(request)
+    ? checkCsrf(request, value, deps.isListedOrigin, csrfToken)
+    : null
   return reason ? { kind: 'cross-site', reason } : { kind: 'cookie', value }
 }
 

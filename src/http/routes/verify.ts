@@ -64,9 +64,7 @@ export function verifyRoute(
   sessions: SessionAccess,
   { trustProxy, returnToOrigins }: Pick<Config, 'trustProxy' | 'returnToOrigins'>,
 ) {
-  const proxies = trustProxies(trustProxy)
-  // A page of an application can load any number of files.
-  const deps: VerifyDeps = { ...sessions, limitByCookie: () => null, proxies, returnToOrigins }
+  const deps: VerifyDeps = { ...sessions, proxies: trustProxies(trustProxy), returnToOrigins }
   return async (request: FastifyRequest, reply: FastifyReply) => {
     const { role } = request.query as { role?: string }
     // A query from which no role was read must not admit every user.

@@ -66,7 +66,8 @@ export async function up(db: Kysely<unknown>, column: ColumnTypes): Promise<void
       where ended_at is null and user_id is not null`,
     sql`create index sessions_device_id on sessions (device_id)
       where ended_at is null and device_id is not null`,
-    sql`create index sessions_purge_at on sessions (purge_at, id) where purge_at is not null`,
+    sql`create index sessions_purge_at on sessions (purge_at, id)
+      where ended_at is null and purge_at is not null`,
     sql`create index sessions_ended_at on sessions (ended_at, id) where ended_at is not null`,
 
     /** The ids of ended sessions whose rows were removed with their user. */

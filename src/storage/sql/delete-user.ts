@@ -9,7 +9,7 @@ import { isAmong } from './dialect.ts'
 import { endAllSessions, isOfUser } from './end-all-sessions.ts'
 import { keepEnded, type RemovedSession } from './ended-sessions.ts'
 import { type Engine, ROWS_AT_A_TIME, transact } from './engine.ts'
-import type { Schema } from './schema.ts'
+import { formatTime, type Schema } from './schema.ts'
 
 export async function deleteUser(
   engine: Engine,
@@ -28,11 +28,13 @@ export async function deleteUser(
   // In batches, so that logins wait for none of them. If this is interrupted, the deletion can be repeated. Tokens come
   // before sessions, as they lock each other's rows elsewhere.
   for (const table of ['refresh_tokens', 'sessions'] as const) {
-    while (!(await removeBatch(engine, table, id, change.at))) await setImmediate()
+    const remove = () => transact(engine, trx => removeBatch(engine, trx, table, id, change.at))
+    while (!(await remove())) await setImmediate()
   }
   await transact(engine, async trx => {
-    // Other changes may have come meanwhile. Each locks the user before it adds an event.
+    // Other changes may have come meanwhile, also an activation and logins. Each locks the user before it adds an event.
     await deactivate(trx, id)
+    await removeBatch(engine, trx, 'sessions', id, change.at)
     await forget(engine, trx, id)
     await trx.deleteFrom('users').where('id', '=', id).execute()
   })
@@ -50,8 +52,9 @@ function deactivate(trx: Transaction<Schema>, id: string) {
 }
 
 /** True if no more rows are left. */
-function removeBatch(
+async function removeBatch(
   engine: Engine,
+  trx: Transaction<Schema>,
   table: 'refresh_tokens' | 'sessions',
   userId: string,
   now: Date,
@@ -59,13 +62,12 @@ function removeBatch(
   const limit = ROWS_AT_A_TIME[engine.name]
   const chosen = sql`select id from ${sql.table(table)} where user_id = ${userId}
     limit ${sql.lit(limit)}`
-  return transact(engine, async trx => {
-    const { rows } = await sql<RemovedSession>`delete from ${sql.table(table)}
-      where ${isAmong(engine.name, 'id', chosen)}
-      returning id, ${table === 'sessions' ? sql`ended_at` : sql`null as ended_at`}`.execute(trx)
-    if (table === 'sessions') await keepEnded(engine, trx, rows, now)
-    return rows.length < limit
-  })
+  // A session of a login meanwhile ends here.
+  const endedAt = table === 'sessions' ? sql`coalesce(ended_at, ${formatTime(now)})` : sql`null`
+  const { rows } = await sql<RemovedSession>`delete from ${sql.table(table)}
+    where ${isAmong(engine.name, 'id', chosen)} returning id, ${endedAt} as ended_at`.execute(trx)
+  if (table === 'sessions') await keepEnded(engine, trx, rows, now)
+  return rows.length < limit
 }
 
 /** Which fields of an event name a person. */

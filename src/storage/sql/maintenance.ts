@@ -45,19 +45,21 @@ type DueRows = {
   update?: RawBuilder<unknown>
   /** Under which name they are reported; not at all without one. */
   counted?: keyof Removed
-  /** Waits until none of these rows is due, because its deletion would cascade to them. */
+  /** Waits until none of these rows is due. */
   after?: keyof Schema
 }
 
 function dueRows(now: Date, auditDays: number): DueRows[] {
   const endListedMs = ENDED_LISTED_SECONDS * 1000
-  const isExpired = sql`idle_expires_at <= ${formatTime(now)}`
+  /** Its replaced tokens are due before it, so that its deletion does not cascade to many rows. */
+  const replacedMs = REPLACED_KEPT_SECONDS * 1000
+  const isExpired = sql`idle_expires_at <= ${formatTime(now, -replacedMs)}`
   return [
     { table: 'login_throttle', id: 'key', counted: 'throttleRows' },
     {
       table: 'refresh_tokens',
       orderBy: 'revoked_at',
-      keptMs: REPLACED_KEPT_SECONDS * 1000,
+      keptMs: replacedMs,
       counted: 'refreshTokens',
     },
     { table: 'refresh_tokens', condition: sql`revoked_at is null`, counted: 'refreshTokens' },
@@ -65,12 +67,14 @@ function dueRows(now: Date, auditDays: number): DueRows[] {
     {
       table: 'sessions',
       orderBy: 'purge_at',
+      keptMs: replacedMs,
       condition: sql`ended_at is null and not ${isExpired}`,
       update: sql`purge_at = idle_expires_at`,
     },
     {
       table: 'sessions',
       orderBy: 'purge_at',
+      keptMs: replacedMs,
       condition: sql`ended_at is null and ${isExpired}`,
       counted: 'sessions',
       after: 'refresh_tokens',

@@ -16,7 +16,7 @@ import { discardBody } from './unread-bodies.ts'
 
 const LIMITS = {
   connections: { total: 4_096, perClient: 256 },
-  /** Unfinished handshakes must not use up the room for requests. One client may begin all of them, at most at once. */
+  /** Unfinished handshakes must not use up the room for requests. At their limit, the oldest of the client with most is closed. */
   handshakes: { total: 1_024, perClient: 1_024 },
   reading: { someMs: 15_000, allMs: 60_000 },
   discarding: { bytes: 2 * 1024 * 1024, ms: 2_000 },

@@ -24,7 +24,8 @@ export type Send = (
   parameters?: Record<string, unknown>,
 ) => Promise<unknown>
 
-const CAPABILITIES = { acceptInsecureCerts: true }
+/** WebKit's driver sometimes hangs on a busy machine, by default for five minutes at each command. */
+const CAPABILITIES = { acceptInsecureCerts: true, timeouts: { pageLoad: 60_000 } }
 
 /** One session of a driver on this port, with the given options for its browser. */
 export async function openDriverSession(port: number, options: object): Promise<Send> {

@@ -3,7 +3,7 @@ import { CODE_SECONDS } from '../domain/lifetimes.ts'
 import type { LiveSession } from '../domain/session.ts'
 import type { Store } from '../domain/store.ts'
 import { digestOf, randomToken } from '../system/identifiers.ts'
-import { type Limited, type RefreshLimits, toLimited } from './rate-limit.ts'
+import type { Limited, RefreshLimits } from './rate-limit.ts'
 
 export type IssueDeps = {
   store: Pick<Store, 'codes'>
@@ -13,13 +13,12 @@ export type IssueDeps = {
 
 /** Counted like a refresh, so that a session cannot fill the table. */
 export async function issueCode(
-  { store, clock, refreshLimits: limits }: IssueDeps,
+  { store, clock, refreshLimits }: IssueDeps,
   { session, user }: LiveSession,
   callback: string,
   challenge: string,
 ): Promise<{ kind: 'issued'; code: string } | Limited> {
-  const waitSeconds = limits.session.count(session.id) ?? limits.user.count(user.id)
-  const limited = toLimited(session.id, waitSeconds)
+  const limited = refreshLimits.count(session.id, user.id)
   if (limited) return limited
   const code = randomToken()
   const expiresAt = new Date(clock().getTime() + CODE_SECONDS * 1000)

@@ -10,30 +10,51 @@ const MAX_REFRESHES_OF_USER = 600
 const MAX_READS = 600
 
 export type Limited = { kind: 'limited'; sessionId: string; retryAfterSeconds: number }
-type RateLimit = ReturnType<typeof createRateLimit>
-export type RefreshLimits = { session: RateLimit; user: RateLimit }
-
-export const createRefreshLimits = (clock: () => Date): RefreshLimits => ({
-  session: createRateLimit(MAX_REFRESHES, clock),
-  user: createRateLimit(MAX_REFRESHES_OF_USER, clock),
-})
-
-/** Of a session: null if it may be answered. */
-export function createReadLimit(clock: () => Date) {
-  const limit = createRateLimit(MAX_READS, clock)
-  return (sessionId: string) => toLimited(sessionId, limit.count(sessionId))
-}
+export type RefreshLimits = ReturnType<typeof createRefreshLimits>
 export type ReadLimit = ReturnType<typeof createReadLimit>
 
-export function toLimited(sessionId: string, retryAfterSeconds: number | null): Limited | null {
+export function createRefreshLimits(clock: () => Date) {
+  const bySession = createRateLimit(MAX_REFRESHES, clock)
+  const byUser = createRateLimit(MAX_REFRESHES_OF_USER, clock)
+
+  /** Of a session that may have ended. Not null if it must wait. */
+  function begin(sessionId: string, userId: string): Limited | null {
+    return toLimited(sessionId, bySession.count(sessionId) ?? byUser.check(userId))
+  }
+  /** Only what succeeds counts for the user: the tokens of ended sessions must not use up the refreshes of the others. */
+  function succeed(userId: string): void {
+    byUser.count(userId)
+  }
+  return {
+    begin,
+    succeed,
+    /** Of a live session: both at once. */
+    count(sessionId: string, userId: string): Limited | null {
+      const limited = begin(sessionId, userId)
+      if (limited === null) succeed(userId)
+      return limited
+    },
+  }
+}
+
+/** Not null if the session must wait. */
+export function createReadLimit(clock: () => Date) {
+  const bySession = createRateLimit(MAX_READS, clock)
+  return (sessionId: string) => toLimited(sessionId, bySession.count(sessionId))
+}
+
+function toLimited(sessionId: string, retryAfterSeconds: number | null): Limited | null {
   return retryAfterSeconds === null ? null : { kind: 'limited', sessionId, retryAfterSeconds }
 }
 
-function createRateLimit(max: number, clock: () => Date) {
-  const windows = new Map<string, { endsAtMs: number; count: number }>()
+type Window = { endsAtMs: number; count: number }
 
-  /** Null if there was no request in the last minute. */
-  function find(id: string, nowMs: number) {
+/** Both functions return the seconds to wait; null if this request is not one too many. */
+function createRateLimit(max: number, clock: () => Date) {
+  const windows = new Map<string, Window>()
+
+  /** A new one if there was no request in the last minute. */
+  function windowOf(id: string, nowMs: number): Window {
     // A map keeps the order of insertion: the oldest windows come first.
     for (const [oldest, { endsAtMs }] of windows) {
       // One that ends later than it can began before the clock was set back.
@@ -41,24 +62,23 @@ function createRateLimit(max: number, clock: () => Date) {
       windows.delete(oldest)
     }
     const found = windows.get(id)
-    return found && found.endsAtMs > nowMs ? found : null
+    return found && found.endsAtMs > nowMs ? found : { endsAtMs: nowMs + WINDOW_MS, count: 0 }
   }
 
-  /** The seconds to wait; null if the next request is not one too many. */
-  function check(id: string): number | null {
-    const nowMs = clock().getTime()
-    const window = find(id, nowMs)
-    return window && window.count >= max ? Math.ceil((window.endsAtMs - nowMs) / 1000) : null
-  }
+  const toWait = ({ endsAtMs, count }: Window, nowMs: number) =>
+    count >= max ? Math.ceil((endsAtMs - nowMs) / 1000) : null
 
   return {
-    check,
-    /** The same, and counts the request unless it must wait. */
-    count(id: string): number | null {
-      const waitSeconds = check(id)
-      if (waitSeconds !== null) return waitSeconds
+    check(id: string): number | null {
       const nowMs = clock().getTime()
-      const window = find(id, nowMs) ?? { endsAtMs: nowMs + WINDOW_MS, count: 0 }
+      return toWait(windowOf(id, nowMs), nowMs)
+    },
+    /** Counts the request unless it must wait. */
+    count(id: string): number | null {
+      const nowMs = clock().getTime()
+      const window = windowOf(id, nowMs)
+      const waitSeconds = toWait(window, nowMs)
+      if (waitSeconds !== null) return waitSeconds
       windows.set(id, window)
       window.count++
       return null

@@ -61,7 +61,7 @@ test('a session is refreshed and renewed at most 60 times in a minute', async ()
   }
   assert.deepEqual(await refreshAt(0, last), limited)
   assert.deepEqual(await refreshAt(0, replaced), limited)
-  assert.equal(deps.refreshLimits.session.check('another session'), null)
+  assert.equal(deps.refreshLimits.begin('another session', 'another user'), null)
   assert.deepEqual(await refreshAt(30_500, last), { ...limited, retryAfterSeconds: 30 })
   const live = await findSession()
   assert.ok(live.kind === 'live')
@@ -100,10 +100,10 @@ test('the tokens of ended sessions do not count for their user', async () => {
   assert.ok(live.kind === 'live')
   await deps.store.sessions.end(sessionId, now)
   for (let i = 0; i < 60; i++) assert.equal((await refreshAt(0, token)).kind, 'invalid')
-  assert.equal(deps.refreshLimits.session.check(sessionId), 60)
-  for (let i = 0; i < 600; i++) {
-    assert.equal(deps.refreshLimits.user.count(live.user.id), null)
-  }
+  const { begin, count } = deps.refreshLimits
+  assert.equal(begin(sessionId, live.user.id)?.retryAfterSeconds, 60)
+  for (let i = 0; i < 600; i++) assert.equal(count(`session ${i % 10}`, live.user.id), null)
+  assert.equal(count('one more', live.user.id)?.retryAfterSeconds, 60)
 })
 
 test('a token that was replaced long ago ends its session, however often that was refreshed', async () => {

@@ -7,7 +7,7 @@ import { digestOf } from '../system/identifiers.ts'
 import { within } from '../system/time-limit.ts'
 import { signAccessToken } from './access-token.ts'
 import type { AccessReason, SessionDeps } from './authenticate.ts'
-import { type Limited, type RefreshLimits, toLimited } from './rate-limit.ts'
+import type { Limited, RefreshLimits } from './rate-limit.ts'
 import { digestCaller, type RefreshCaller, recogniseCaller } from './refresh-caller.ts'
 import { issueRefreshToken, readRefreshToken, signRefreshToken } from './refresh-token.ts'
 
@@ -40,14 +40,12 @@ export async function refresh(
   token: string,
   caller: RefreshCaller,
 ): Promise<RefreshOutcome> {
-  const { store, keys, tokens, clock, refreshLimits: limits } = deps
+  const { store, keys, tokens, clock, refreshLimits } = deps
   const now = clock()
   const read = readRefreshToken(keys, tokens.issuer, token, now)
   if (read.kind === 'invalid') return read
   const digest = digestOf(token)
-  // Only what succeeds counts for the user: the tokens of ended sessions must not use up the refreshes of the others.
-  const waitSeconds = limits.session.count(read.sessionId) ?? limits.user.check(read.userId)
-  const limited = toLimited(read.sessionId, waitSeconds)
+  const limited = refreshLimits.begin(read.sessionId, read.userId)
   if (limited) {
     // A thief that refreshes too often must not keep the owner's token from ending the session.
     const found = await store.refreshTokens.find(read.id, digest, now)
@@ -85,7 +83,7 @@ function succeed(
   repeatedBy: Repeated['repeatedBy'],
   now: Date,
 ): RefreshOutcome {
-  refreshLimits.user.count(live.user.id)
+  refreshLimits.succeed(live.user.id)
   const { accessKey } = keys.signingAt(now)
   const access = signAccessToken(accessKey, tokens, live.user, live.session, now)
   return { kind: 'refreshed', live, ...access, refreshToken, repeatedBy }
@@ -96,9 +94,7 @@ export function renewAccess(
   { keys, tokens, clock, refreshLimits }: RefreshDeps,
   { session, user }: LiveSession,
 ): ({ kind: 'renewed' } & SignedAccess) | Limited {
-  const { session: ofSession, user: ofUser } = refreshLimits
-  const waitSeconds = ofSession.count(session.id) ?? ofUser.count(user.id)
-  const limited = toLimited(session.id, waitSeconds)
+  const limited = refreshLimits.count(session.id, user.id)
   if (limited) return limited
   const now = clock()
   const { accessKey } = keys.signingAt(now)

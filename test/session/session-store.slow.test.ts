@@ -165,7 +165,7 @@ const depsOf = (model: Model, { store, keys }: Real) => ({
   keys,
   tokens: TOKENS,
   clock: () => at(model),
-  refreshLimits: { session: UNLIMITED, user: UNLIMITED },
+  refreshLimits: UNLIMITED,
 })
 
 async function loginBoth(model: Model, real: Real): Promise<void> {
@@ -208,7 +208,7 @@ async function refreshBoth(model: Model, real: Real, index: number, caller: Mode
   assert.equal(decodeJwt(refreshToken).exp, model.token(expected.successor).expiresAt / SECOND_MS)
 }
 
-const UNLIMITED = { check: () => null, count: () => null }
+const UNLIMITED = { begin: () => null, succeed() {}, count: () => null }
 
 const sessionOf = ({ sessionId, userId }: { sessionId: string; userId: string }) =>
   ({ kind: 'token', sessionId, userId }) as const

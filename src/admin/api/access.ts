@@ -8,6 +8,7 @@ import {
 } from '../../domain/admin-token.ts'
 import { sendFailure } from '../../http/answer/envelope.ts'
 import { bearerTokenOf } from '../../http/request/bearer.ts'
+import { isChange } from '../../http/request/csrf.ts'
 import { logCounted } from '../../http/request/log.ts'
 import { digestOf, isAdminToken } from '../../system/identifiers.ts'
 import { OPERATIONS } from '../operations.ts'
@@ -38,10 +39,6 @@ export function tokenOf(request: FastifyRequest): AdminToken {
   return request.getDecorator<AdminToken>(TOKEN)
 }
 
-export function isChange({ method }: FastifyRequest): boolean {
-  return method !== 'GET' && method !== 'HEAD'
-}
-
 /**
  * An onRequest hook, so that no body is read before the token is known to be valid. Tokens that were not valid at their
  * last request, such as invented ones, wait for each other, so that a flood of them does not delay the others.
@@ -53,22 +50,24 @@ export function admitTokens(
 ) {
   const valid = new Set<string>()
   const oneAtATime = createWorkQueue()
-  const findToken = (digest: string) =>
-    valid.has(digest) ? tokens.find(digest) : oneAtATime(() => tokens.find(digest))
+  async function findToken(digest: string) {
+    const find = () => tokens.find(digest)
+    const token = await (valid.has(digest) ? find() : oneAtATime(find))
+    if (token && token.expiresAt > clock()) valid.add(digest)
+    else valid.delete(digest)
+    return token
+  }
 
   return async (request: FastifyRequest, reply: FastifyReply) => {
     const shown = bearerTokenOf(request)
-    const digest = isAdminToken(shown) ? digestOf(shown) : null
-    const token = digest === null ? null : await findToken(digest)
+    const token = isAdminToken(shown) ? await findToken(digestOf(shown)) : null
     const now = clock()
-    if (digest === null || !token || token.expiresAt <= now) {
-      if (digest !== null) valid.delete(digest)
+    if (!token || token.expiresAt <= now) {
       const unknown = shown === null ? 'no-token' : 'unknown-token'
       logRefused(request, token ? 'expired-token' : unknown, token)
       const isTokenRefused = shown !== null
       return sendFailure(reply, 'INVALID_TOKEN', { message: REFUSED, isTokenRefused })
     }
-    valid.add(digest)
     const { name, role, lastUsedAt } = token
     if (!ALLOWED[role](request)) {
       logRefused(request, role === 'create' ? 'create-only' : 'read-only', token)

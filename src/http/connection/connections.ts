@@ -42,7 +42,7 @@ export const TIMEOUTS = {
 }
 
 /** A connection that a limit has closed, or a new one that it has refused. `ip`: the client that lost it. */
-export type Limited = { ip: string; limit: LimitName | 'handshakes'; result: LimitResult }
+export type LimitedConnection = { ip: string; limit: LimitName | 'handshakes'; result: LimitResult }
 
 /**
  * A new client can connect unless every connection is busy: at a limit, an idle one is closed. A connection is busy only
@@ -52,7 +52,7 @@ export function limitConnections(
   server: Server,
   proxies: Proxies,
   given: Partial<typeof LIMITS> = {},
-  onLimited: (limited: Limited) => void = () => {},
+  onLimited: (limited: LimitedConnection) => void = () => {},
 ): void {
   const limits = { ...LIMITS, ...given }
   const isBusy = (socket: Socket) => {
@@ -117,7 +117,7 @@ function countSockets(
   proxies: Proxies,
   limits: ConnectionLimits,
   isBusy: (socket: Socket) => boolean,
-  onLimited: (limited: Limited) => void,
+  onLimited: (limited: LimitedConnection) => void,
 ) {
   const ofProxies = new WeakSet<Socket>()
   /** The client of the request in progress, or of the connection. Null for a trusted proxy between requests. */

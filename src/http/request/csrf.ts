@@ -10,6 +10,10 @@ export type IsListedOrigin = (origin: string | undefined) => boolean
 
 const NONCE_BYTES = 16
 
+export function isChange({ method }: FastifyRequest): boolean {
+  return method !== 'GET' && method !== 'HEAD'
+}
+
 export function sendCsrfToken(reply: FastifyReply, sessionCookie: string): void {
   reply.header('X-CSRF-Token', makeCsrfToken(sessionCookie))
 }

@@ -11,7 +11,7 @@ import type { Limited, ReadLimit } from '../../session/rate-limit.ts'
 import { sendFailure } from '../answer/envelope.ts'
 import { bearerTokenOf } from '../request/bearer.ts'
 import { sessionCookieOf } from '../request/cookies.ts'
-import { checkCsrf, type IsListedOrigin } from '../request/csrf.ts'
+import { checkCsrf, type IsListedOrigin, isChange } from '../request/csrf.ts'
 import { type CsrfReason, logCounted, logRefused } from '../request/log.ts'
 
 export type SessionAccess = SessionDeps & {
@@ -63,8 +63,6 @@ export async function readBy(deps: SessionAccess, shown: Shown): Promise<Access>
   const isByCookie = access.kind === 'granted' && access.cookie !== null
   return (isByCookie && deps.limitRead(access.live.session.id)) || access
 }
-
-const isChange = ({ method }: FastifyRequest) => method !== 'GET' && method !== 'HEAD'
 
 type Shown = Credential | { kind: 'absent' } | CrossSite
 

@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, type TestContext, test } from 'node:test'
-import { checkKernel, PUBLISHED_CASES } from '../../test/login/hash-cases.ts'
+import { checkKernel, PUBLISHED_CASES } from '../../test/hashing/hash-cases.ts'
 import { assemble } from '../../tools/bcrypt-kernel.ts'
 import {
   createLanes,

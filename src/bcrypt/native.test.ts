@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, type TestContext, test } from 'node:test'
 import bcrypt from 'bcrypt'
-import { checkInAllLanes, makeHashCases, NEVER_CANCELLED } from '../../test/login/hash-cases.ts'
+import { checkInAllLanes, makeHashCases, NEVER_CANCELLED } from '../../test/hashing/hash-cases.ts'
 import { openNative } from './native.ts'
 
 const SALT = Buffer.alloc(16)

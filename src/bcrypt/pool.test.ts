@@ -11,7 +11,7 @@ import {
   makeHashCases,
   NEVER_CANCELLED,
   OFTEN_CANCELLED,
-} from '../../test/login/hash-cases.ts'
+} from '../../test/hashing/hash-cases.ts'
 import { parseHash } from './hash-text.ts'
 import { MAX_LANES } from './memory.js'
 import { openLanes } from './pool.ts'

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { simulateHasher } from '../../test/login/simulated-hasher.ts'
+import { simulateHasher } from '../../test/hashing/simulated-hasher.ts'
 import { makeScopes } from '../../test/storage/fixtures.ts'
 import type { Reservation } from '../domain/attempt.ts'
+import { createHashQueue, type HashQueue } from '../hashing/hash-queue.ts'
 import { admit } from './admission.ts'
-import { createHashQueue, type HashQueue } from './hash-queue.ts'
 import { createThrottle } from './throttle.ts'
 
 const CLAIM = { network: 'n', client: 'c', account: 'a', isKnownDevice: false, name: null }

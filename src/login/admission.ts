@@ -1,7 +1,7 @@
 // Step 3 of a login: a hash slot and a reservation, or the reason why there is none.
 import type { Reservation, ThrottleScope } from '../domain/attempt.ts'
 import type { User } from '../domain/user.ts'
-import type { HashClaim, HashQueue, HashSlot } from './hash-queue.ts'
+import type { HashClaim, HashQueue, HashSlot } from '../hashing/hash-queue.ts'
 import type { Throttle } from './throttle.ts'
 
 /** The limit of the wait for a busy scope is at least this long. */

@@ -1,7 +1,7 @@
 // The hash of a new password, as a second turn of the same claim after the current password was verified.
 import type { User } from '../domain/user.ts'
+import type { HashSlot } from '../hashing/hash-queue.ts'
 import type { ShedReason } from './admission.ts'
-import type { HashSlot } from './hash-queue.ts'
 import { findPasswordFlaw, type PasswordFlaw } from './password-rules.ts'
 import type { Passwords } from './passwords.ts'
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
 import { describe, test } from 'node:test'
-import { settled } from '../../test/login/simulated-hasher.ts'
+import { settled } from '../../test/hashing/simulated-hasher.ts'
 import { heapGrowth } from '../../test/support/heap.ts'
 import { createPace } from './pace.ts'
 

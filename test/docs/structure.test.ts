@@ -45,7 +45,7 @@ test('no imports form a circle', () => {
 /** The folders of src/ from top to bottom. */
 const FLOORS = [
   ...['main.ts', 'cli', 'service', 'admin', 'http', 'login', 'session', 'storage', 'keys'],
-  ...['metrics', 'log', 'system', 'config', 'domain', 'bcrypt'],
+  ...['metrics', 'log', 'system', 'config', 'domain', 'hashing', 'bcrypt'],
 ]
 
 test('no import runs upwards', () => {
@@ -73,7 +73,7 @@ test('tests and benchmarks do not import each other', () => {
 
 const HTTP = /^(fastify$|@fastify\/|node:https?$)/
 const SQL = /^(kysely($|\/)|pg$|pg\/|node:sqlite$)/
-const DOMAIN = ['domain', 'login', 'session', 'keys']
+const DOMAIN = ['domain', 'login', 'hashing', 'session', 'keys']
 
 for (const [folders, technologies] of [
   [DOMAIN, { HTTP, SQL }],
@@ -107,6 +107,12 @@ test('bcrypt/ needs nothing of the project, and could be a package of its own', 
   assert.ok(files.length > 5)
   for (const file of files) {
     for (const name of namedIn(file)) assert.match(name, /^(node:|\.\/|bcrypt$|wabt$)/, file)
+  }
+})
+
+test('hashing/ knows nothing of logins: it imports only bcrypt/', () => {
+  for (const start of filesOf('hashing')) {
+    for (const [file] of reachedFrom(start)) assert.match(file, /^src\/(hashing|bcrypt)\//, start)
   }
 })
 

@@ -2,7 +2,7 @@
 import { availableParallelism } from 'node:os'
 import { openHasher } from '../../bcrypt/open-hasher.ts'
 import type { Config } from '../../config/config.ts'
-import { capacityOf, MOST_COUNTED } from '../../login/capacity.ts'
+import { capacityOf, MOST_COUNTED } from '../../hashing/capacity.ts'
 import { type Finding, ok, problem, warning } from '../../system/finding.ts'
 
 /** An earlier time on the clock is wrong, and tokens would be expired when they are issued. */

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { settled, simulateHasher } from '../../test/login/simulated-hasher.ts'
+import { settled, simulateHasher } from '../../test/hashing/simulated-hasher.ts'
 import { capacityOf } from './capacity.ts'
 import { createHashQueue } from './hash-queue.ts'
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { simulateHasher } from '../../test/login/simulated-hasher.ts'
+import { simulateHasher } from '../../test/hashing/simulated-hasher.ts'
 import { capacityOf } from './capacity.ts'
 
 const LIMITS = { cost: 10, loginTimeMs: 1_000 }

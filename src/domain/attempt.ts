@@ -80,8 +80,6 @@ export type EndedSession = {
 export type Opened = {
   /** The earlier sessions that the login ended. */
   ended: EndedSession[]
-  /** Why the limit of sessions could not be applied, on PostgreSQL. The next login applies it. */
-  limitError?: unknown
 }
 
 /** A login as the user is told of it later. */
@@ -107,10 +105,6 @@ export interface AttemptStore {
    * the verified hash, is active and not locked by an administrator. With a `change`, also replaces the password,
    * in the same transaction. Returns the sessions that it ended.
    * Otherwise returns null: nothing was opened, and the attempt is released, because its password was right.
-   *
-   * PostgreSQL applies two parts in transactions of their own: the release of the attempt if the user has changed, and
-   * the limit of sessions. A process that dies before them leaves a pending attempt, which becomes a failure
-   * when its lease ends, or a session over the limit, which the next login ends.
    */
   succeed(opening: Opening, scopes: ThrottleScope[], now: Date): Promise<Opened | null>
 }

@@ -16,7 +16,7 @@ type FoundCode =
   ({ kind: 'found'; live: LiveSession } & Code) | Invalid<SessionReason | 'unknown-code'>
 
 /** The session that a code opens, for the user of the page. */
-type CodeOpening = {
+export type CodeOpening = {
   userId: string
   session: NewSession
   refreshToken: NewRefreshToken

@@ -10,8 +10,9 @@ export const MUTATED = [
   ...['login', 'throttle', 'admission', 'decision'].map(it => `src/login/${it}.ts`),
   'src/hashing/hash-queue.ts',
   ...['refresh', 'refresh-caller', 'refresh-token'].map(it => `src/session/${it}.ts`),
-  'src/storage/*/{reserve,settle,use-token}.ts',
-  'src/storage/sql/throttle*.ts',
+  'src/domain/throttle-rules.ts',
+  'src/storage/*/use-token.ts',
+  'src/storage/sql/{attempts,open-session,throttle*}.ts',
   'src/login/*.ts',
   'src/hashing/*.ts',
   'src/session/*.ts',
@@ -43,11 +44,11 @@ const TOPICS: [RegExp, string[]][] = [
   [/refresh|use-token/, ['test/session/refresh-races.test.ts', 'test/session/lifetimes.test.ts']],
   [/(access|refresh)-token/, ['src/session/tokens.test.ts', 'test/http/refusals.test.ts']],
   [/access-token/, ['test/session/verified-tokens.slow.test.ts']],
-  [/own-sessions|settle/, ['test/session/limit.test.ts']],
+  [/own-sessions|attempts/, ['test/session/limit.test.ts']],
   [/user-state/, ['test/storage/list-users.test.ts']],
   [/sql\/throttle/, ['test/storage/audit.test.ts', 'test/throttle/list.test.ts']],
   [/sql\/throttle|scopes/, ['test/throttle/explain.test.ts']],
-  [/reserve|sql\/throttle/, ['test/storage/plans.test.ts']],
+  [/attempts|sql\/throttle/, ['test/storage/plans.test.ts']],
 ]
 
 /** The cheapest first: the first failure ends the run of a mutant. */
@@ -71,6 +72,7 @@ function listsOf(file: string, own: string[], topics: string[]): string[][] {
       [...topics, ...(file.includes('use-token') ? SESSION : LOGIN)],
     ]
   }
+  if (file.includes('/domain/throttle')) return [own, THROTTLE]
   if (QUEUE_FILES.test(file)) return [own, QUEUE]
   const isLogin = file.includes('/login/')
   const useCase = isLogin ? 'src/login/login.test.ts' : 'src/session/refresh.test.ts'

@@ -78,6 +78,19 @@ for (const engine of ENGINES) {
       assert.deepEqual(reservations.map(({ kind }) => kind).toSorted(), kinds)
     })
 
+    test('of parallel first attempts, as many are admitted as failures are allowed', async () => {
+      for (let round = 0; round < 10; round++) {
+        const scopes = makeScopes()
+        const kinds = (await inParallel(20, () => reserve(scopes))).map(({ kind }) => kind)
+        assert.equal(kinds.filter(kind => kind === 'admitted').length, 5)
+        const states = await store.throttle.read(scopes, start)
+        assert.deepEqual(
+          states.map(({ pending }) => pending),
+          [5, 5, 5],
+        )
+      }
+    })
+
     test('parallel reservations, settlements and purges neither fail nor deadlock', async () => {
       // Attempts of other tests stay pending.
       await database.rows('delete from login_throttle')

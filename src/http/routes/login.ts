@@ -92,9 +92,6 @@ export async function answerLogin(
       log.info({ event: 'login.succeeded', ...opened })
       if (isPasswordChanged) log.info({ event: 'password.changed', userId: user.id })
       for (const { id, userId, reason } of session.ended) reportEnded(request, id, userId, reason)
-      if (session.limitError) {
-        log.error({ event: 'session.limit_failed', userId: user.id, err: session.limitError })
-      }
       if (session.cookie !== null) setSessionCookie(reply, session.cookie)
       if (deviceCookie !== null) setDeviceCookie(reply, deviceCookie)
       send(reply, outcome)

@@ -16,7 +16,7 @@ const STATEMENTS_MS = 500
 /** With these the server ends the connection. */
 const FATAL = ['FATAL', 'PANIC']
 
-type Connection = {
+export type Connection = {
   query(text: string, values: unknown[], name?: string): Promise<pg.QueryResult>
   release(discard?: boolean): void
 }

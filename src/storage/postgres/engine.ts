@@ -1,28 +1,20 @@
 // The PostgreSQL engine: a pool of connections.
-import {
-  CompiledQuery,
-  Kysely,
-  PostgresAdapter,
-  PostgresDialect,
-  type PostgresPoolClient,
-  sql,
-} from 'kysely'
+import { Kysely, PostgresAdapter, PostgresDialect, type PostgresPoolClient, sql } from 'kysely'
 import { rowsAsJson } from '../sql/dialect.ts'
 import { type Engine, repeat } from '../sql/engine.ts'
-import type { RunStatement, Statement } from '../sql/prepared.ts'
+import type { RunStatement } from '../sql/prepared.ts'
 import type { Schema } from '../sql/schema.ts'
 import {
   CHANGED_RESULT_TYPE,
+  type Connection,
   connect,
   DEADLOCK_DETECTED,
   hasSqlState,
   UNKNOWN_STATEMENT,
 } from './connection.ts'
 import { MIGRATION_TIMEOUT_MS, migrate } from './migrating.ts'
-import { succeed } from './open-session.ts'
 import { Pool, type PoolOptions } from './pool.ts'
-import { reserve } from './reserve.ts'
-import { fail, pass, release } from './settle.ts'
+import { runTransaction } from './transaction.ts'
 import { useToken } from './use-token.ts'
 
 /** The key of the advisory lock: any number that no other program in this database uses. */
@@ -30,6 +22,7 @@ export const PURGE_LOCK = 710_001
 
 // https://www.postgresql.org/docs/current/errcodes-appendix.html
 const SERIALIZATION_FAILURE = '40001'
+/** The second of two parallel first attempts of a scope cannot add its row; repeated, it finds the row. */
 const UNIQUE_VIOLATION = '23505'
 const TRANSIENT_ERRORS = [
   SERIALIZATION_FAILURE,
@@ -50,55 +43,40 @@ export function openPostgres(options: PoolOptions): Engine {
   const db = openDatabase(pool, operationTimeoutMs)
   const retrying = <T>(operation: () => Promise<T>) =>
     repeat(operation, hasSqlState(...TRANSIENT_ERRORS), operationTimeoutMs)
-  // The second of two parallel first attempts of a scope cannot insert the row; repeated, it finds the row.
-  const retryingInserts = <T>(operation: () => Promise<T>) =>
-    repeat(operation, hasSqlState(UNIQUE_VIOLATION, ...TRANSIENT_ERRORS), operationTimeoutMs)
-  // Without Kysely, whose handling of connections costs as much as the statement.
-  const run: RunStatement = async <Values, Row>(
-    statement: Statement<Values, Row>,
-    values: Values,
-  ) => {
-    const { name, sql: text, parameters } = statement(db, values)
+  // Without Kysely, whose handling of connections costs as much as a statement.
+  const connected = async <T>(use: (connection: Connection) => Promise<T>): Promise<T> => {
     const connection = await connect(pool, operationTimeoutMs)
     try {
-      const { rows } = await connection.query(text, parameters, name)
-      return rows as Row[]
+      return await use(connection)
     } finally {
       connection.release()
     }
   }
-  const runRetrying: RunStatement = (statement, values) => retrying(() => run(statement, values))
-  const inTransaction = <T>(operation: (run: RunStatement) => Promise<T>) =>
+  const runPrepared: RunStatement = (statement, values) =>
     retrying(() =>
-      db.transaction().execute(trx =>
-        operation(async <Values, Row>(statement: Statement<Values, Row>, values: Values) => {
-          const { sql: text, parameters } = statement(db, values)
-          const { rows } = await trx.executeQuery<Row>(CompiledQuery.raw(text, parameters))
-          return rows
-        }),
-      ),
+      connected(async connection => {
+        const { sql: text, parameters, name } = statement(db, values)
+        const { rows } = await connection.query(text, parameters, name)
+        return rows
+      }),
     )
   return {
     name: 'postgres',
     db,
     retrying,
     migrating: (onWait, step) => migrate(openDatabase(pool, MIGRATION_TIMEOUT_MS), onWait, step),
-    attempts: {
-      reserve: (scopes, email, now) => retryingInserts(() => reserve(run, scopes, email, now)),
-      release: scopes => release(runRetrying, scopes),
-      fail: (scopes, userId, now) => fail(runRetrying, scopes, userId, now),
-      pass: (scopes, login) => pass(runRetrying, scopes, login),
-      succeed: (opening, scopes, now) =>
-        opening.change
-          ? inTransaction(trx => succeed(trx, opening, scopes, now))
-          : succeed(runRetrying, opening, scopes, now),
-    },
+    inTransaction: (steps, commit = 'durably') =>
+      repeat(
+        () => connected(connection => runTransaction(connection, db, commit, steps())),
+        hasSqlState(UNIQUE_VIOLATION, ...TRANSIENT_ERRORS),
+        operationTimeoutMs,
+      ),
     async useToken(rotation) {
-      const [row] = await runRetrying(useToken, rotation)
+      const [row] = await runPrepared(useToken, rotation)
       return row ?? null
     },
-    readPrepared: runRetrying,
-    writePrepared: runRetrying,
+    readPrepared: runPrepared,
+    writePrepared: runPrepared,
     async insertRows(trx, table, rows) {
       const columns = Object.keys(rows[0] ?? {})
       const names = sql.join(columns.map(column => sql.ref(column)))

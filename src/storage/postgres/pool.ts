@@ -69,6 +69,7 @@ export class Pool {
         application_name: 'login-service',
         // For opening a connection, and for a place in the queue: longer than any operation waits.
         connectionTimeoutMillis: SILENT_MS + options.operationTimeoutMs,
+        pipeline: true,
         keepAlive: true,
         keepAliveInitialDelayMillis: KEEPALIVE_DELAY_MS,
         stream: () => this.#openSocket(),

@@ -4,15 +4,14 @@ import { sql } from 'kysely'
 import type { EndedSession, PasswordChange } from '../../domain/attempt.ts'
 import { type EndedRow, endingAll, isOtherOf, liveIds } from './end-all-sessions.ts'
 import { prepare } from './prepared.ts'
-import { formatTime } from './schema.ts'
 
 export function changeValues(
   userId: string,
   newSessionId: string,
   { newHash, keptDeviceId }: PasswordChange,
-  now: Date,
+  now: string,
 ) {
-  return { now: formatTime(now), userId, newSessionId, newHash, keptDeviceId }
+  return { now, userId, newSessionId, newHash, keptDeviceId }
 }
 type ChangeParameters = ReturnType<typeof changeValues>
 

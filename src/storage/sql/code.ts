@@ -1,15 +1,16 @@
 // One-time codes: a code is read together with the session of the page that asked for it, and redeemed once.
-import { CompiledQuery, sql } from 'kysely'
-import type { CodeStore } from '../../domain/code.ts'
+import { sql } from 'kysely'
+import type { EndedSession } from '../../domain/attempt.ts'
+import type { CodeOpening, CodeStore } from '../../domain/code.ts'
 import { invalid } from '../../domain/session.ts'
-import { isLockedByAdministrator } from '../../domain/user.ts'
-import { endOverLimit, limitValues, toOverLimit } from './displaced-sessions.ts'
-import { type Engine, transact, write } from './engine.ts'
+import { locking } from './dialect.ts'
+import { displacedValues, endDisplaced, NO_BROWSER, toEnded } from './displaced-sessions.ts'
+import { type Engine, write } from './engine.ts'
 import { isLive, type SessionWithUser, sessionWithUser, toLive } from './live-session.ts'
-import { lockForChange } from './lock-for-change.ts'
-import { prepare } from './prepared.ts'
+import { prepare, run, type Steps, send } from './prepared.ts'
 import { formatTime, parseTime } from './schema.ts'
-import { LAST_LOGIN_COLUMNS } from './user-rows.ts'
+import { insertToken, tokenValues } from './token-rows.ts'
+import { isNotLockedByAdministrator, LAST_LOGIN_COLUMNS } from './user-rows.ts'
 
 export function createCodes(engine: Engine): CodeStore {
   return {
@@ -28,43 +29,61 @@ export function createCodes(engine: Engine): CodeStore {
       return { kind: 'found', live, callback, challenge, expiresAt: parseTime(row.code_expires_at) }
     },
 
-    redeem: (digest, { userId, session, refreshToken, maxSessions }, now) =>
-      transact(engine, async trx => {
-        const moment = formatTime(now)
-        // One of several parallel calls removes the row. The others wait for its transaction, and then find none.
-        const code = await trx
-          .deleteFrom('login_codes')
-          .where('digest', '=', digest)
-          .where('expires_at', '>', moment)
-          .returning('session_id')
-          .executeTakeFirst()
-        if (!code) return null
-        // A change that ends all sessions of the user either sees the new session, or is seen by the next statement.
-        const user = await lockForChange(engine, trx, userId)
-        if (!user?.isActive || isLockedByAdministrator(user, now)) return null
-        const firstEnd = formatTime(refreshToken.expiresAt)
-        // Takes over what the session of the page has of its user, if that session is still live.
-        const opened = await sql`insert into sessions (id, user_id, created_at, last_used_at,
-            idle_expires_at, purge_at, expires_at, user_agent, ip, ${LAST_LOGIN_COLUMNS})
-          select ${session.id}, user_id, ${moment}, ${moment}, ${firstEnd}, ${firstEnd},
-            ${formatTime(session.expiresAt)}, ${session.userAgent}, ${session.ip}, ${LAST_LOGIN_COLUMNS}
-          from sessions where id = ${code.session_id} and ${isLive(moment)}
-          returning id`.execute(trx)
-        if (opened.rows.length === 0) return null
-        const token = {
-          ...{ id: refreshToken.id, user_id: userId, session_id: session.id },
-          ...{ token: refreshToken.digest, key_id: refreshToken.keyId },
-          ...{ created_at: formatTime(refreshToken.issuedAt), expires_at: firstEnd },
-        }
-        await trx.insertInto('refresh_tokens').values(token).execute()
-        const limit = endOverLimit(engine.db, limitValues(now, userId, session.id, maxSessions))
-        const { rows } = await trx.executeQuery<{ id: string }>(
-          CompiledQuery.raw(limit.sql, limit.parameters),
-        )
-        return toOverLimit(rows, userId)
-      }),
+    redeem: (digest, opening, now) => engine.inTransaction(() => redeem(digest, opening, now)),
   }
 }
+
+function* redeem(
+  digest: string,
+  { userId, session, refreshToken, maxSessions }: CodeOpening,
+  moment: Date,
+): Steps<EndedSession[] | null> {
+  const now = formatTime(moment)
+  // One of several parallel calls removes the row. The others wait for its transaction, and then find none.
+  const [code] = yield* run(removeCode, { digest, now })
+  if (!code) return null
+  const values = {
+    ...{ now, userId, sessionId: session.id, pageId: code.session_id },
+    ...{ userAgent: session.userAgent, ip: session.ip },
+    sessionEnd: formatTime(session.expiresAt),
+    tokenEnd: formatTime(refreshToken.expiresAt),
+  }
+  // A change that ends all sessions of the user either sees the new session, or is seen by the next statement.
+  yield* send(lockUser, values)
+  const [opened] = yield* run(copySession, values)
+  if (!opened) return null
+  yield* send(insertToken, tokenValues(values, refreshToken))
+  const ids = { now, userId, newId: session.id }
+  const ended = yield* run(endDisplaced, displacedValues(ids, { ...NO_BROWSER, maxSessions }))
+  return ended.map(toEnded)
+}
+
+const removeCode = prepare<{ digest: string; now: string }, { session_id: string }>(
+  ({ digest, now }) => sql`delete from login_codes where digest = ${digest} and expires_at > ${now}
+    returning session_id`,
+)
+
+const lockUser = prepare<{ userId: string }>(
+  ({ userId }, engine) =>
+    sql`select id from users where id = ${userId} ${locking(engine, 'no key update')}`,
+)
+
+type CopyParameters = Record<
+  'now' | 'userId' | 'sessionId' | 'pageId' | 'userAgent' | 'ip' | 'sessionEnd' | 'tokenEnd',
+  string
+>
+
+/** Takes over what the session of the page has of its user, if both are still good. */
+const copySession = prepare<CopyParameters, { id: string }>(
+  at => sql`insert into sessions (id, user_id, created_at, last_used_at, idle_expires_at, purge_at,
+      expires_at, user_agent, ip, ${LAST_LOGIN_COLUMNS})
+    select ${at.sessionId}, user_id, ${at.now}, ${at.now}, ${at.tokenEnd}, ${at.tokenEnd},
+      ${at.sessionEnd}, ${at.userAgent}, ${at.ip}, ${LAST_LOGIN_COLUMNS}
+    from sessions where id = ${at.pageId} and ${isLive(at.now)}
+      and exists (select 1 from users where id = ${at.userId} and is_active
+        and ${isNotLockedByAdministrator(at.now)})
+    returning id`,
+)
 
 type CodeRow = SessionWithUser & {
   callback: string

@@ -13,6 +13,37 @@ export function isAmong(engine: EngineName, column: string, query: Expression<un
 }
 
 /**
+ * The end of a query: locks its rows until the transaction ends. In SQLite each transaction holds the only write lock.
+ * Every transaction locks in this order, so that no deadlock occurs: login codes, users by email, scopes of the throttle
+ * by key, sessions by `created_at` and id, refresh tokens.
+ */
+export function locking(engine: EngineName, strength: 'update' | 'no key update') {
+  return engine === 'postgres' ? sql`for ${sql.raw(strength)}` : sql``
+}
+
+/** A query of texts that are passed as the JSON of an array, so that a statement is the same for any number. */
+export function textsOf(engine: EngineName, json: string) {
+  return engine === 'postgres'
+    ? sql`select json_array_elements_text(${json}::json)`
+    : sql`select value from json_each(${json})`
+}
+
+/** A query of rows that are passed as the JSON of an array of objects. */
+export function rowsOf(
+  engine: EngineName,
+  table: string,
+  columns: readonly string[],
+  json: string,
+) {
+  if (engine === 'postgres') {
+    const names = sql.join(columns.map(column => sql.ref(column)))
+    return sql`select ${names} from json_populate_recordset(null::${sql.table(table)}, ${json}::json)`
+  }
+  const values = columns.map(column => sql`value ->> ${sql.lit(column)} as ${sql.ref(column)}`)
+  return sql`select ${sql.join(values)} from json_each(${json})`
+}
+
+/**
  * A query of rows that are passed as one parameter. Thousands of parameters would take longer to build into a
  * statement than the statement takes to run.
  */
@@ -22,11 +53,7 @@ export function rowsAsJson(
   columns: string[],
   rows: Record<string, unknown>[],
 ) {
-  if (engine === 'postgres') {
-    const names = sql.join(columns.map(column => sql.ref(column)))
-    return sql`select ${names}
-      from json_populate_recordset(null::${sql.table(table)}, ${JSON.stringify(rows)}::json)`
-  }
+  if (engine === 'postgres') return rowsOf(engine, table, columns, JSON.stringify(rows))
   const values = columns.map(
     (column, index) => sql`value ->> ${sql.lit(index)} as ${sql.ref(column)}`,
   )

@@ -4,7 +4,7 @@ import { setImmediate } from 'node:timers/promises'
 import { type Kysely, type RawBuilder, sql } from 'kysely'
 import type { Change } from '../../domain/audit.ts'
 import { writeAudit } from './audit.ts'
-import { isAmong } from './dialect.ts'
+import { isAmong, locking } from './dialect.ts'
 import { type Engine, type EngineName, ROWS_AT_A_TIME, transact } from './engine.ts'
 import { isNotExpired } from './live-session.ts'
 import { formatTime, type Schema } from './schema.ts'
@@ -17,9 +17,8 @@ export type EndedRow = { id: string; was_live: boolean | number }
  * locked in the same order as by every other statement, so that no deadlock occurs.
  */
 export function endingAll(engine: EngineName, which: RawBuilder<boolean>, now: string) {
-  const lock = engine === 'postgres' ? sql`for no key update` : sql``
   const chosen = sql`select id from sessions where ${which} and ended_at is null
-    order by created_at, id ${lock}`
+    order by created_at, id ${locking(engine, 'no key update')}`
   return sql<EndedRow>`update sessions set ended_at = ${now} where ${isAmong(engine, 'id', chosen)}
     returning id, ${isNotExpired(now)} as was_live`
 }

@@ -1,11 +1,10 @@
 // The differences of the two engines behind one type, so that the store above them is written once, and
 // transactions that work on both.
-import type { Kysely, Transaction } from 'kysely'
+import { CompiledQuery, type Kysely, type Transaction } from 'kysely'
 import type { DatabaseConfig } from '../../config/database.ts'
-import type { AttemptStore } from '../../domain/attempt.ts'
 import type { MaintenanceStore } from '../../domain/maintenance.ts'
 import { within } from '../../system/time-limit.ts'
-import type { RunStatement } from './prepared.ts'
+import type { RunStatement, Steps } from './prepared.ts'
 import type { Schema } from './schema.ts'
 import type { ReplacedRow, Rotation } from './token-rows.ts'
 
@@ -27,8 +26,11 @@ export type Engine = {
     onWait: () => void,
     step: (trx: Transaction<Schema>, lockTables: () => Promise<void>) => Promise<T>,
   ): Promise<T>
-  /** The operations of every login. Each engine has its own implementation, with as few steps as possible. */
-  attempts: AttemptStore
+  /**
+   * One transaction of prepared statements, repeated if a parallel one prevented it. A commit `locally` does not wait for
+   * a synchronous standby, and so releases its locks sooner.
+   */
+  inTransaction<T>(steps: () => Steps<T>, commit?: 'durably' | 'locally'): Promise<T>
   /** Replaces a refresh token, in one transaction; null if there is none that may be replaced. */
   useToken(rotation: Rotation): Promise<ReplacedRow | null>
   /** For the statements of every refresh and every request with a session. */
@@ -56,6 +58,17 @@ export function transact<T>(
   return engine.retrying(() => engine.db.transaction().execute(operation))
 }
 
+/** Runs prepared statements as a part of another transaction. */
+export async function runWithin<T>(trx: Transaction<Schema>, steps: Steps<T>): Promise<T> {
+  let next = steps.next()
+  for (; !next.done; next = steps.next()) {
+    const { sql, parameters } = next.value.bind(trx)
+    const { rows } = await trx.executeQuery(CompiledQuery.raw(sql, parameters))
+    next.value.rows = rows
+  }
+  return next.value
+}
+
 /** One statement: PostgreSQL commits it without a further round trip, SQLite takes the write lock first. */
 export function write<T>(
   engine: Engine,
@@ -71,9 +84,6 @@ export function write<T>(
  * is answered within 2 s. An administrator's command has a longer limit of its own.
  */
 export const SERVICE_OPERATION_TIMEOUT_MS = 1_500
-
-/** Thrown in a transaction that a parallel one has overtaken, so that it is repeated. */
-export class Overtaken extends Error {}
 
 /** Most locks are gone within a millisecond; for longer ones, growing pauses save work. */
 const FIRST_PAUSE_MS = 4
@@ -96,8 +106,7 @@ export async function repeat<T>(
       return await running
     } catch (error) {
       const pauseMs = Math.random() * longestMs
-      const isTransient = error instanceof Overtaken || mayRepeat(error)
-      if (!isTransient || performance.now() + pauseMs > deadline) throw error
+      if (!mayRepeat(error) || performance.now() + pauseMs > deadline) throw error
       await new Promise(resolve => setTimeout(resolve, pauseMs))
       running = within(operation(), deadline - performance.now(), 'a repeated operation')
     }

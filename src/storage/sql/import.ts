@@ -11,7 +11,7 @@ import type {
 import { DEFAULT_ROLE, isLockedByAdministrator, type User } from '../../domain/user.ts'
 import { digestOf } from '../../system/identifiers.ts'
 import { changedFacts, detailsOf, toAuditRows } from './audit.ts'
-import { isAmong, rowsAsJson } from './dialect.ts'
+import { isAmong, locking, rowsAsJson } from './dialect.ts'
 import { endAllSessions } from './end-all-sessions.ts'
 import { type Engine, transact } from './engine.ts'
 import { formatTime, type Schema } from './schema.ts'
@@ -24,8 +24,10 @@ export function createImport(engine: Engine): ImportStore {
   return {
     async run(users, options, change) {
       const outcomes = new Map<ImportedUser, ImportOutcome>()
+      // In one order, so that two imports do not wait for each other's rows.
+      const inOrder = users.toSorted((a, b) => (a.email < b.email ? -1 : 1))
       // Repeated if an existing user prevented an insertion and was deleted before it could be read.
-      for (let left = users; left.length > 0; left = left.filter(user => !outcomes.has(user))) {
+      for (let left = inOrder; left.length > 0; left = left.filter(user => !outcomes.has(user))) {
         const runIn = (db: Kysely<Schema>) => importBatch(engine, db, left, options, change)
         // A dry run needs no transaction, and so does not wait for a lock.
         const decided = await (options.isDryRun
@@ -114,7 +116,7 @@ async function findUsers(
 ): Promise<Map<string, UserRow>> {
   if (values.length === 0) return new Map()
   const given = rowsAsJson(engine.name, 'users', [column], values)
-  const lock = isLocking && engine.name === 'postgres' ? sql`for no key update` : sql``
+  const lock = isLocking ? locking(engine.name, 'no key update') : sql``
   const { rows } = await sql<UserRow>`select * from users
     where ${isAmong(engine.name, column, given)} order by email ${lock}`.execute(db)
   return new Map(rows.map(row => [row[column], row]))

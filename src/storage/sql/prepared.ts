@@ -24,8 +24,50 @@ export type RunStatement = <Values, Row>(
   values: Values,
 ) => Promise<Row[]>
 
-/** The same in a transaction of SQLite, synchronously. */
-export type RunNow = <Values, Row>(statement: Statement<Values, Row>, values: Values) => Row[]
+/**
+ * A transaction that is written once for both engines: a generator that yields its statements. SQLite runs each of them at
+ * once. PostgreSQL sends them together, and waits only where the next step needs an answer (`postgres/transaction.ts`).
+ */
+export type Steps<Result> = Generator<Step, Result, void>
+
+/** One statement of such a transaction, and its rows once it has run. */
+export class Step<Row = unknown> {
+  readonly bind: (db: Kysely<Schema>) => BoundStatement<Row>
+  readonly isAwaited: boolean
+  #rows: Row[] | undefined
+
+  constructor(bind: Step<Row>['bind'], isAwaited: boolean) {
+    this.bind = bind
+    this.isAwaited = isAwaited
+  }
+
+  get rows(): Row[] {
+    if (!this.#rows)
+      throw new Error('the rows of a statement were read before `run` waited for them')
+    return this.#rows
+  }
+
+  set rows(rows: Row[]) {
+    this.#rows = rows
+  }
+}
+
+/** Runs a statement and waits for it and all before it: `const rows = yield* run(statement, values)`. */
+export function* run<Values, Row>(statement: Statement<Values, Row>, values: Values): Steps<Row[]> {
+  const step = new Step(db => statement(db, values), true)
+  yield step
+  return step.rows
+}
+
+/** Sends a statement together with the next ones. Its rows can be read after the next `run`. */
+export function* send<Values, Row>(
+  statement: Statement<Values, Row>,
+  values: Values,
+): Steps<Step<Row>> {
+  const step = new Step(db => statement(db, values), false)
+  yield step
+  return step
+}
 
 /** `build` makes the statement from parameters that have the type of the values they stand for. */
 export function prepare<Values extends Record<string, unknown>, Row = unknown>(

@@ -151,7 +151,7 @@ export function createSessions(engine: Engine): SessionStore {
     endOthers: (userId, keptId, now) =>
       transact(engine, async trx => {
         // If two calls keep different sessions, the second one waits here and finds its session ended.
-        await lockForChange(engine, trx, userId)
+        await lockForChange(engine, trx, 'id', userId)
         const kept = await trx
           .selectFrom('sessions')
           .select('id')
@@ -179,7 +179,7 @@ export function createSessions(engine: Engine): SessionStore {
 
     endAll: (userId, change) =>
       transact(engine, async trx => {
-        const user = await lockForChange(engine, trx, userId)
+        const user = await lockForChange(engine, trx, 'id', userId)
         if (!user) return null
         const ended = await endAllSessions(engine, trx, isOfUser(userId), change.at)
         await writeAudit(trx, change, {

@@ -1,6 +1,7 @@
 // The parts of the store: most of them are written once, for both engines.
 import type { Store } from '../../domain/store.ts'
 import { createAdminTokens } from './admin-token.ts'
+import { createAttempts } from './attempts.ts'
 import { createAudit } from './audit.ts'
 import { createCodes } from './code.ts'
 import { createDevices } from './device.ts'
@@ -15,7 +16,7 @@ import { createUsers } from './user.ts'
 
 export function createStore(engine: Engine): Store {
   return {
-    attempts: engine.attempts,
+    attempts: createAttempts(engine),
     users: createUsers(engine),
     sessions: createSessions(engine),
     refreshTokens: createRefreshTokens(engine),

@@ -1,100 +1,129 @@
-// Rows of the throttle, as far as both engines share them; each engine reserves and settles in its own way.
-import { randomBytes } from 'node:crypto'
-import { type RawBuilder, sql, type Transaction } from 'kysely'
-import type { Reservation, ThrottleScope } from '../../domain/attempt.ts'
+// Rows of the throttle: how both engines lock, store and clear them.
+import { type RawBuilder, type Selectable, sql } from 'kysely'
+import type { ThrottleScope } from '../../domain/attempt.ts'
 import type { AuditFacts } from '../../domain/audit.ts'
-import { WINDOW_MS } from '../../domain/throttle.ts'
+import { clearFailures, type ScopeRow } from '../../domain/throttle-rules.ts'
 import { digestOf } from '../../system/identifiers.ts'
-import type { Engine } from './engine.ts'
-import { DUMMY_IDS, formatTime, parseTime, parseTimeOrNull, type Schema } from './schema.ts'
+import { isAmong, locking, rowsOf, textsOf } from './dialect.ts'
+import type { EngineName } from './engine.ts'
+import { prepare, run, type Steps, send } from './prepared.ts'
+import { formatTime, parseTime, parseTimeOrNull, type Schema } from './schema.ts'
 
-/** Longer than any attempt takes. A lease ends only if the process or the database failed meanwhile. */
-export const LEASE_MS = 60_000
+type StoredRow = Selectable<Schema['login_throttle']>
 
-/** The times that a write at `now` uses, as they are stored. */
-export type Moments = ReturnType<typeof momentsAt>
+/** What changes of a row, and what does not. */
+const STATE_COLUMNS = [
+  ...(['failures', 'pending', 'lease_ends_at', 'window_ends_at'] as const),
+  ...(['blocked_until', 'clears_at', 'expires_at'] as const),
+]
+const COLUMNS = [...(['key', 'scope', 'email_digest'] as const), ...STATE_COLUMNS]
 
-export function momentsAt(now: Date) {
+export function toScopeRow(row: StoredRow): ScopeRow {
   return {
-    now: formatTime(now),
-    leaseEnd: formatTime(now, LEASE_MS),
-    windowEnd: formatTime(now, WINDOW_MS),
-    /** When a row may be purged, unless its failures for the day are forgiven later. */
-    expiry: formatTime(now, LEASE_MS + WINDOW_MS),
+    key: row.key,
+    name: row.scope,
+    emailDigest: row.email_digest,
+    failures: row.failures,
+    pending: row.pending,
+    leaseEndsAt: parseTime(row.lease_ends_at),
+    windowEndsAt: parseTime(row.window_ends_at),
+    blockedUntil: parseTimeOrNull(row.blocked_until),
+    clearsAt: parseTimeOrNull(row.clears_at),
+    expiresAt: parseTime(row.expires_at),
   }
 }
 
-/** Secret: a caller that knew it could choose emails that share a row, and make attempts wait for it. */
-const ROW_SALT = randomBytes(16).toString('hex')
-
-/**
- * The row of `unknown_user` that is read and written if the email has no user. With a single row, parallel
- * attempts at unknown emails would wait for each other, and attempts at known ones would not.
- */
-export function dummyIdOf([scope]: ThrottleScope[]): string {
-  const byte = digestOf(ROW_SALT + scope?.emailDigest).slice(0, 2)
-  return DUMMY_IDS[Number.parseInt(byte, 16)] ?? ''
+function toStored(row: ScopeRow): StoredRow {
+  return {
+    key: row.key,
+    scope: row.name,
+    email_digest: row.emailDigest,
+    failures: row.failures,
+    pending: row.pending,
+    lease_ends_at: row.leaseEndsAt,
+    window_ends_at: row.windowEndsAt,
+    blocked_until: row.blockedUntil,
+    clears_at: row.clearsAt,
+    expires_at: row.expiresAt,
+  }
 }
 
-/** Reports the block that ends last. */
-export function toBlock(
-  blocks: { scope: ThrottleScope['name']; blockedUntil: Date }[],
-  lockedUserId: string | null,
-): Reservation {
-  const longest = blocks.reduce((a, b) => (b.blockedUntil > a.blockedUntil ? b : a))
-  return { kind: 'blocked', ...longest, lockedUserId }
+/** Reads the rows of these scopes, and locks them. */
+export function* lockRows(scopes: ThrottleScope[]): Steps<ScopeRow[]> {
+  const rows = yield* run(selectByKeys, { keys: JSON.stringify(keysOf(scopes)) })
+  return rows.map(toScopeRow)
 }
 
-/** Counts a failure of a user or a dummy row. Wraps around before the columns overflow: dummy rows are never reset. */
-export const ONE_FAILURE_MORE = sql`failed_login_attempts = (failed_login_attempts + 1) % 1000000000,
-  failures_since_login = (failures_since_login + 1) % 1000000000`
+/** Stores rows that were locked, and adds those of scopes that had none. */
+export function* storeRows(changed: ScopeRow[], locked: ScopeRow[]): Steps<void> {
+  const isLocked = (row: ScopeRow) => locked.some(({ key }) => key === row.key)
+  yield* updateRows(changed.filter(isLocked))
+  const added = changed.filter(row => !isLocked(row))
+  if (added.length > 0) yield* send(insertNew, { rows: asJson(added) })
+}
 
-/**
- * Clears failures and blocks; returns the most failures and the last block that there were, or null if there were
- * none. Pending attempts stay pending, and count when they settle.
- */
-export async function clearFailures(
-  engine: Engine,
-  trx: Transaction<Schema>,
-  which: RawBuilder<boolean>,
-  now: Date,
-): Promise<AuditFacts | null> {
-  // Locked in the order of their keys, like by every other statement, so that no deadlock occurs.
-  const rows = await trx
-    .selectFrom('login_throttle')
-    .select(['key', 'failures', 'clears_at', 'blocked_until'])
-    .where(which)
-    .orderBy('key')
-    .$if(engine.name === 'postgres', query => query.forUpdate())
-    .execute()
-  const cleared = rows.filter(
-    row => row.failures > 0 || row.clears_at !== null || row.blocked_until !== null,
+export function* updateRows(locked: ScopeRow[]): Steps<void> {
+  if (locked.length > 0) yield* send(updateLocked, { rows: asJson(locked) })
+}
+
+/** Returns what it cleared, for the audit; null if nothing was counted. */
+export function* clearKeys(keys: string[], now: Date): Steps<AuditFacts | null> {
+  const rows = yield* run(selectByKeys, { keys: JSON.stringify(keys) })
+  return yield* clearRows(rows, now)
+}
+
+/** The same for the scopes of an email. */
+export function* clearEmail(email: string, now: Date): Steps<AuditFacts | null> {
+  const rows = yield* run(selectByEmail, { emailDigest: digestOf(email) })
+  return yield* clearRows(rows, now)
+}
+
+function* clearRows(rows: StoredRow[], now: Date): Steps<AuditFacts | null> {
+  const cleared = clearFailures(rows.map(toScopeRow), now)
+  if (!cleared) return null
+  const { changed, failures, blockedUntil } = cleared
+  yield* updateRows(changed)
+  return { failures, blockedUntil: blockedUntil && formatTime(blockedUntil) }
+}
+
+function asJson(rows: ScopeRow[]): string {
+  return JSON.stringify(rows.map(toStored))
+}
+
+const selectByKeys = selecting<{ keys: string }>(({ keys }, engine) =>
+  isAmong(engine, 'key', textsOf(engine, keys)),
+)
+const selectByEmail = selecting<{ emailDigest: string }>(
+  ({ emailDigest }) => sql`email_digest = ${emailDigest}`,
+)
+
+function selecting<Values extends Record<string, unknown>>(
+  conditionOf: (values: Values, engine: EngineName) => RawBuilder<unknown>,
+) {
+  return prepare<Values, StoredRow>(
+    (values, engine) => sql`select ${sql.join(COLUMNS.map(column => sql.ref(column)))}
+      from login_throttle where ${conditionOf(values, engine)}
+      order by key ${locking(engine, 'update')}`,
   )
-  if (cleared.length === 0) return null
-  const keys = cleared.map(({ key }) => key)
-  await trx
-    .updateTable('login_throttle')
-    .set({ failures: 0, clears_at: null, blocked_until: null })
-    .where('key', 'in', keys)
-    .execute()
-  const blocks = cleared.flatMap(row => parseTimeOrNull(row.blocked_until)?.getTime() ?? [])
-  return {
-    failures: Math.max(
-      ...cleared.flatMap(row => [row.failures, dailyFailuresOf(row.clears_at, now)]),
-    ),
-    blockedUntil: blocks.length > 0 ? formatTime(new Date(Math.max(...blocks))) : null,
-  }
 }
 
-/** The failures for the day, of which one is forgiven every 15 minutes until the last one. */
-export function dailyFailuresOf(clearsAt: Date | string | null, now: Date): number {
-  const leftMs = parseTime(clearsAt ?? now).getTime() - now.getTime()
-  return Math.max(0, Math.ceil(leftMs / WINDOW_MS))
-}
+const updateLocked = prepare<{ rows: string }>(({ rows }, engine) => {
+  const assignments = STATE_COLUMNS.map(
+    column => sql`${sql.ref(column)} = given.${sql.ref(column)}`,
+  )
+  // Looked up by their keys too: for the join alone PostgreSQL might read the whole table.
+  const keys = rowsOf(engine, 'login_throttle', ['key'], rows)
+  return sql`update login_throttle set ${sql.join(assignments)}
+    from (${rowsOf(engine, 'login_throttle', COLUMNS, rows)}) given
+    where login_throttle.key = given.key and ${isAmong(engine, 'login_throttle.key', keys)}`
+})
 
-export function isOfEmail(email: string) {
-  return sql<boolean>`email_digest = ${digestOf(email)}`
-}
+/** Fails if a parallel attempt has added one of the rows; PostgreSQL then repeats the transaction. */
+const insertNew = prepare<{ rows: string }>(
+  ({ rows }, engine) => sql`
+    insert into login_throttle (${sql.join(COLUMNS.map(column => sql.ref(column)))})
+    select * from (${rowsOf(engine, 'login_throttle', COLUMNS, rows)}) given order by key`,
+)
 
 export function keysOf(scopes: ThrottleScope[]): string[] {
   return scopes.map(scope => scope.key)

@@ -1,21 +1,19 @@
 // The throttle, as administrators read and clear it.
-import { type Selectable, sql } from 'kysely'
+import { sql } from 'kysely'
 import type { AuditFacts } from '../../domain/audit.ts'
 import type { ScopeState, ThrottleLimits, ThrottleStore } from '../../domain/throttle.ts'
+import { rowOf, type ScopeRow, stateOf } from '../../domain/throttle-rules.ts'
 import { writeAudit } from './audit.ts'
-import { type Engine, transact } from './engine.ts'
-import { formatTime, type Schema } from './schema.ts'
-import { clearFailures, isOfEmail, keysOf } from './throttle-rows.ts'
-import { STATE_COLUMNS, type StateRow, stateOf, statesOf } from './throttle-state.ts'
+import { type Engine, runWithin, transact } from './engine.ts'
+import { lockForChange } from './lock-for-change.ts'
+import { formatTime } from './schema.ts'
+import { clearEmail, clearKeys, keysOf, toScopeRow } from './throttle-rows.ts'
 
 /** Most rows that a list of clients looks at, and most that it returns. */
 const [MAX_READ, MAX_LISTED] = [5_000, 1_000]
 
-type ScopeRow = StateRow & Pick<Selectable<Schema['login_throttle']>, 'scope' | 'email_digest'>
-
 export function createThrottleStore(engine: Engine): ThrottleStore {
-  const selected = () => engine.db.selectFrom('login_throttle').select(STATE_COLUMNS)
-  const selectedWithScope = () => selected().select(['scope', 'email_digest'])
+  const selected = () => engine.db.selectFrom('login_throttle').selectAll()
 
   return {
     async read(scopes, now) {
@@ -23,18 +21,19 @@ export function createThrottleStore(engine: Engine): ThrottleStore {
       const rows = await engine.retrying(() =>
         selected().where('key', 'in', keysOf(scopes)).execute(),
       )
-      return statesOf(scopes, rows, now)
+      const found = rows.map(toScopeRow)
+      return scopes.map(scope => stateOf(scope, rowOf(scope, found), now))
     },
 
     async readOfEmail(emailDigest, limits, now) {
       const rows = await engine.retrying(() =>
-        selectedWithScope().where('email_digest', '=', emailDigest).execute(),
+        selected().where('email_digest', '=', emailDigest).execute(),
       )
-      return rows.map(row => toState(row, limits, now))
+      return rows.map(row => toState(toScopeRow(row), limits, now))
     },
 
     async listClients(limits, now) {
-      const worst = selectedWithScope()
+      const worst = selected()
         // As the index is declared that finds them.
         .where('email_digest', 'is', null)
         .where('failures', '>', sql<number>`0`)
@@ -49,15 +48,14 @@ export function createThrottleStore(engine: Engine): ThrottleStore {
           .execute(),
       )
       return rows
-        .map(row => toState(row, limits, now))
+        .map(row => toState(toScopeRow(row), limits, now))
         .filter(({ failures }) => failures > 0)
         .toSorted((a, b) => b.failures - a.failures || (a.key < b.key ? -1 : 1))
     },
 
     clear: (keys, client, change) =>
       transact(engine, async trx => {
-        const isOfClient = sql<boolean>`key in (${sql.join(keys)})`
-        const before = await clearFailures(engine, trx, isOfClient, change.at)
+        const before = await runWithin(trx, clearKeys(keys, change.at))
         if (!before) return false
         await writeAudit(trx, change, { ...cleared(client, before), targetId: null })
         return true
@@ -65,22 +63,18 @@ export function createThrottleStore(engine: Engine): ThrottleStore {
 
     clearOfEmail: (email, change) =>
       transact(engine, async trx => {
-        const before = await clearFailures(engine, trx, isOfEmail(email), change.at)
-        const unlocked = await trx
-          .updateTable('users')
-          .set({ locked_until: null, locked_by: null, updated_at: formatTime(change.at) })
-          .where('email', '=', email)
-          .where('locked_by', '=', 'throttle')
-          .returning('id')
-          .executeTakeFirst()
-        if (!before && !unlocked) return false
-        const user = await trx
-          .selectFrom('users')
-          .select('id')
-          .where('email', '=', email)
-          // A deletion that runs meanwhile waits, and forgets the user in this event too.
-          .$if(engine.name === 'postgres', query => query.forNoKeyUpdate())
-          .executeTakeFirst()
+        // A deletion that runs meanwhile waits, and forgets the user in this event too.
+        const user = await lockForChange(engine, trx, 'email', email)
+        const before = await runWithin(trx, clearEmail(email, change.at))
+        const isFreed = user?.lockedBy === 'throttle'
+        if (!before && !isFreed) return false
+        if (isFreed) {
+          await trx
+            .updateTable('users')
+            .set({ locked_until: null, locked_by: null, updated_at: formatTime(change.at) })
+            .where('id', '=', user.id)
+            .execute()
+        }
         await writeAudit(trx, change, { ...cleared(email, before), targetId: user?.id ?? null })
         return true
       }),
@@ -93,6 +87,6 @@ function cleared(target: string, before: AuditFacts | null) {
 }
 
 function toState(row: ScopeRow, limits: ThrottleLimits, now: Date): ScopeState {
-  const { key, scope: name, email_digest: emailDigest } = row
-  return stateOf({ name, key, emailDigest, ...limits[name] }, row, now)
+  const { key, name, emailDigest } = row
+  return stateOf({ key, name, emailDigest, ...limits[name] }, row, now)
 }

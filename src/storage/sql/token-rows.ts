@@ -1,6 +1,10 @@
 // Rows of refresh tokens: how one is found with its session, its user and its successor.
 import { sql } from 'kysely'
-import type { RefreshTokenStore } from '../../domain/refresh-token.ts'
+import type {
+  CallerDigests,
+  NewRefreshToken,
+  RefreshTokenStore,
+} from '../../domain/refresh-token.ts'
 import { type SessionWithUser, sessionWithUser, type UserColumns } from './live-session.ts'
 import { prepare } from './prepared.ts'
 import { formatTime } from './schema.ts'
@@ -60,3 +64,24 @@ export const findToken = prepare<Find, TokenRow>(
 
 /** The session and the user of a token that was replaced. */
 export type ReplacedRow = UserColumns & { id: string; expires_at: StoredTime }
+
+/** What `insertToken` stores of the first token of a session. */
+export function tokenValues(
+  { userId, sessionId }: { userId: string; sessionId: string },
+  { id, digest, keyId, issuedAt, expiresAt }: NewRefreshToken,
+) {
+  return {
+    ...{ id, userId, sessionId, digest, keyId },
+    ...{ issuedAt: formatTime(issuedAt), expiresAt: formatTime(expiresAt) },
+    ...NO_CALLER,
+  }
+}
+
+const NO_CALLER: CallerDigests = { requestDigest: null, clientDigest: null }
+
+export const insertToken = prepare<ReturnType<typeof tokenValues>>(
+  at => sql`insert into refresh_tokens (id, user_id, session_id, token, key_id, created_at, expires_at,
+      request_digest, client_digest)
+    values (${at.id}, ${at.userId}, ${at.sessionId}, ${at.digest}, ${at.keyId}, ${at.issuedAt},
+      ${at.expiresAt}, ${at.requestDigest}, ${at.clientDigest})`,
+)

@@ -1,6 +1,7 @@
 // Rows of users: how a login finds one, and how it becomes a `User`.
 import { type Selectable, sql } from 'kysely'
 import type { User } from '../../domain/user.ts'
+import { prepare } from './prepared.ts'
 import { parseTime, parseTimeOrNull, type Schema } from './schema.ts'
 
 /** The last login is left out, because no dummy row has one: reading it would take longer for users. */
@@ -23,13 +24,13 @@ export type ColumnOf<Field extends keyof typeof USER_COLUMNS> = (typeof USER_COL
 type UserRow = Pick<Selectable<Schema['users']>, ColumnOf<keyof typeof USER_COLUMNS>>
 export type FoundUser = UserRow & { position: number }
 
-/** Falls back to a dummy row so that both lookups cost the same. */
-export function selectUserOrDummy(email: string, dummyId: string) {
+/** Falls back to a dummy row so that both lookups cost the same; `lock` ends both queries. */
+export function selectUserOrDummy(email: string, dummyId: string, lock = sql``) {
   const columns = sql.join(Object.values(USER_COLUMNS).map(column => sql.ref(column)))
-  return sql<FoundUser>`select * from (
-    select 0 as position, ${columns} from users where email = ${email}
-    union all select 1 as position, ${columns} from unknown_user where id = ${dummyId}
-  ) found order by position limit 1`
+  return sql<FoundUser>`with
+    known as (select 0 as position, ${columns} from users where email = ${email} ${lock}),
+    dummy as (select 1 as position, ${columns} from unknown_user where id = ${dummyId} ${lock})
+    select * from known union all select * from dummy order by position limit 1`
 }
 
 /** Null for a dummy row; it is converted too, so that both cost the same. */
@@ -59,15 +60,15 @@ export function toUser(row: UserRow): Required<User> {
 /** What a session keeps of its user: the login before its own, and the failures in between. */
 export const LAST_LOGIN_COLUMNS = sql`last_login_at, last_login_ip, last_login_user_agent, failures_since_login`
 
-/** The assignments to a user by which a login is noted. */
-export function noteLogin({ now, ip, userAgent }: { now: string; ip: string; userAgent: string }) {
-  // A lock by the throttle that has not ended stays: a success does not clear the scope `email`.
-  return sql`failed_login_attempts = 0,
-    locked_until = case when locked_until <= ${now} then null else locked_until end,
-    locked_by = case when locked_until <= ${now} then null else locked_by end,
-    last_login_at = ${now}, last_login_ip = ${ip}, last_login_user_agent = ${userAgent},
-    failures_since_login = 0`
-}
+/** A lock by the throttle that has not ended stays: a success does not clear the scope `email`. */
+export const noteLoginOf = prepare<{ userId: string; now: string; ip: string; userAgent: string }>(
+  ({ userId, now, ip, userAgent }) => sql`update users set failed_login_attempts = 0,
+      locked_until = case when locked_until <= ${now} then null else locked_until end,
+      locked_by = case when locked_until <= ${now} then null else locked_by end,
+      last_login_at = ${now}, last_login_ip = ${ip}, last_login_user_agent = ${userAgent},
+      failures_since_login = 0
+    where id = ${userId}`,
+)
 
 /**
  * Ignores locks set by the throttle; a lock without `locked_by` counts as an administrator's. The same rule

@@ -6,11 +6,11 @@ import { digestOf } from '../../system/identifiers.ts'
 import { changedFacts, detailsOf, writeAudit } from './audit.ts'
 import { deleteUser } from './delete-user.ts'
 import { endAllSessions, isOfUser } from './end-all-sessions.ts'
-import { type Engine, transact } from './engine.ts'
+import { type Engine, runWithin, transact } from './engine.ts'
 import { listUsers } from './list-users.ts'
 import { lockForChange } from './lock-for-change.ts'
 import { formatTime, type Schema } from './schema.ts'
-import { clearFailures, isOfEmail } from './throttle-rows.ts'
+import { clearEmail } from './throttle-rows.ts'
 import { type ColumnOf, toUser } from './user-rows.ts'
 
 const EMAILS_PER_PAGE = 10_000
@@ -39,12 +39,9 @@ export function createUsers(engine: Engine): UserStore {
     { action, columns, endsSessions, clearsFailures }: UserChange,
   ): Promise<User | null> {
     return transact(engine, async trx => {
-      let hasCleared = false
-      const clear = async (email: string) => {
-        hasCleared = (await clearFailures(engine, trx, isOfEmail(email), change.at)) !== null
-      }
-      const found = await lockForChange(engine, trx, id, clearsFailures ? clear : undefined)
+      const found = await lockForChange(engine, trx, 'id', id)
       if (!found) return null
+      const cleared = clearsFailures && (await runWithin(trx, clearEmail(found.email, change.at)))
       const row = await trx
         .updateTable('users')
         .set({ ...columns, updated_at: formatTime(change.at) })
@@ -57,7 +54,7 @@ export function createUsers(engine: Engine): UserStore {
       // An attacker that knew the old password may have logged in with it and made a device known.
       if (isNewPassword) await trx.deleteFrom('devices').where('user_id', '=', id).execute()
       const facts = changedFacts(found, changed)
-      if (facts || hasCleared || isNewPassword) {
+      if (facts || cleared || isNewPassword) {
         await writeAudit(trx, change, { action, target: found.email, targetId: id, ...facts })
       }
       return changed
@@ -191,7 +188,7 @@ async function setUser(
 ): ReturnType<UserStore['set']> {
   try {
     return await transact(engine, async trx => {
-      const before = await lockForChange(engine, trx, id)
+      const before = await lockForChange(engine, trx, 'id', id)
       if (!before) return 'unknown'
       const { email = before.email } = fields
       // The block of the old email stays with it, and so the user need not wait.

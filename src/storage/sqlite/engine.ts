@@ -9,14 +9,11 @@ import {
   SqliteQueryCompiler,
 } from 'kysely'
 import { type Engine, repeat } from '../sql/engine.ts'
-import type { RunNow } from '../sql/prepared.ts'
+import { run, type Step, type Steps } from '../sql/prepared.ts'
 import type { Schema } from '../sql/schema.ts'
 import { checkDeadline } from './deadline.ts'
 import { isBusy, SqliteFile } from './file.ts'
 import { groupCommits } from './group-commit.ts'
-import { succeed } from './open-session.ts'
-import { reserve } from './reserve.ts'
-import { fail, pass, release } from './settle.ts'
 import { useToken } from './use-token.ts'
 
 /** Longest that a starting process waits for others to migrate. */
@@ -27,12 +24,10 @@ export function openSqlite(file: string, operationTimeoutMs: number): Engine {
   const db = openDatabase(database)
   const retrying = <T>(operation: () => Promise<T>) => repeat(operation, isBusy, operationTimeoutMs)
   const commitInGroup = groupCommits(db, database)
-  const transact = <T>(operation: (run: RunNow) => T) =>
-    retrying(() =>
-      commitInGroup(run => operation((statement, values) => run(statement(db, values)))),
-    )
+  const inTransaction: Engine['inTransaction'] = steps =>
+    retrying(() => commitInGroup(runNow => runAtOnce(steps(), step => runNow(step.bind(db)))))
   /** Outside of a transaction. */
-  const run = (text: string) =>
+  const runAlone = (text: string) =>
     db.connection().execute(async () => {
       database.read({ name: '', sql: text, parameters: [] })
     })
@@ -47,17 +42,11 @@ export function openSqlite(file: string, operationTimeoutMs: number): Engine {
         isBusy,
         MIGRATION_TIMEOUT_MS,
       ),
-    attempts: {
-      reserve: (scopes, email, now) => transact(run => reserve(run, scopes, email, now)),
-      release: scopes => transact(run => release(run, scopes)),
-      fail: (scopes, userId, now) => transact(run => fail(run, scopes, userId, now)),
-      pass: (scopes, login) => transact(run => pass(run, scopes, login)),
-      succeed: (opening, scopes, now) => transact(run => succeed(run, opening, scopes, now)),
-    },
-    useToken: rotation => transact(run => useToken(run, rotation)),
+    inTransaction,
+    useToken: rotation => inTransaction(() => useToken(rotation)),
     readPrepared: (statement, values) =>
       retrying(() => db.connection().execute(async () => database.read(statement(db, values)))),
-    writePrepared: (statement, values) => transact(run => run(statement, values)),
+    writePrepared: (statement, values) => inTransaction(() => run(statement, values)),
     // One by one: SQLite would take longer to read the rows from JSON, or to return them, than to store them.
     async insertRows(_trx, table, rows) {
       const columns = Object.keys(rows[0] ?? {})
@@ -67,7 +56,7 @@ export function openSqlite(file: string, operationTimeoutMs: number): Engine {
     },
     // The transaction holds the write lock, so no other process purges.
     mayPurge: async () => true,
-    emptyWriteAheadLog: () => run('pragma wal_checkpoint(truncate)'),
+    emptyWriteAheadLog: () => runAlone('pragma wal_checkpoint(truncate)'),
     maintenance: {
       countConnections: async () => null,
       readClock: async () => null,
@@ -76,6 +65,12 @@ export function openSqlite(file: string, operationTimeoutMs: number): Engine {
     // Kysely closes the file only if it has used it.
     close: async () => database.end(),
   }
+}
+
+function runAtOnce<T>(steps: Steps<T>, rowsOf: (step: Step) => unknown[]): T {
+  let next = steps.next()
+  for (; !next.done; next = steps.next()) next.value.rows = rowsOf(next.value)
+  return next.value
 }
 
 function toStored(value: unknown) {

@@ -1,16 +1,18 @@
 // Replaces a refresh token in SQLite, in one transaction, which holds the only write lock.
 import { sql } from 'kysely'
 import { isLive } from '../sql/live-session.ts'
-import { prepare, type RunNow } from '../sql/prepared.ts'
-import type { ReplacedRow, Rotation } from '../sql/token-rows.ts'
+import { prepare, run, type Steps, send } from '../sql/prepared.ts'
+import { insertToken, type ReplacedRow, type Rotation } from '../sql/token-rows.ts'
 import { isNotLockedByAdministrator } from '../sql/user-rows.ts'
 
-export function useToken(run: RunNow, rotation: Rotation): ReplacedRow | null {
-  const [row] = run(findReplaceable, rotation)
+export function* useToken(rotation: Rotation): Steps<ReplacedRow | null> {
+  const [row] = yield* run(findReplaceable, rotation)
   if (!row) return null
-  run(revoke, rotation)
-  run(noteUse, { ...rotation, sessionId: row.id })
-  run(insertSuccessor, { ...rotation, userId: row.user_id, sessionId: row.id })
+  const ids = { sessionId: row.id, userId: row.user_id }
+  yield* send(revoke, rotation)
+  yield* send(noteUse, { ...rotation, ...ids })
+  const { successorId: id, successorDigest: digest } = rotation
+  yield* send(insertToken, { ...rotation, ...ids, id, digest })
   return row
 }
 
@@ -33,11 +35,4 @@ const revoke = prepare<Rotation>(
 const noteUse = prepare<Rotation & { sessionId: string }>(
   at => sql`update sessions set last_used_at = ${at.now}, idle_expires_at = ${at.expiresAt}
     where id = ${at.sessionId}`,
-)
-
-const insertSuccessor = prepare<Rotation & { userId: string; sessionId: string }>(
-  at => sql`insert into refresh_tokens (id, user_id, session_id, token, key_id, created_at, expires_at,
-      request_digest, client_digest)
-    values (${at.successorId}, ${at.userId}, ${at.sessionId}, ${at.successorDigest}, ${at.keyId},
-      ${at.issuedAt}, ${at.expiresAt}, ${at.requestDigest}, ${at.clientDigest})`,
 )

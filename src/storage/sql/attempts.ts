@@ -1,0 +1,149 @@
+// Login attempts on both engines. Each operation is one transaction: it locks the rows of the throttle, lets the rules
+// decide (`domain/throttle-rules.ts`) and stores what they changed. docs/throttle.md has a table.
+import { randomBytes } from 'node:crypto'
+import { sql } from 'kysely'
+import type {
+  AttemptStore,
+  NotedLogin,
+  Opened,
+  Opening,
+  Reservation,
+  ThrottleScope,
+} from '../../domain/attempt.ts'
+import { WINDOW_MS } from '../../domain/throttle.ts'
+import * as rules from '../../domain/throttle-rules.ts'
+import { isLockedByAdministrator, type User } from '../../domain/user.ts'
+import { digestOf } from '../../system/identifiers.ts'
+import { locking } from './dialect.ts'
+import type { Engine } from './engine.ts'
+import { completeSession, insertSession, openingValues } from './open-session.ts'
+import { prepare, type Steps, send } from './prepared.ts'
+import { DUMMY_IDS, formatTime } from './schema.ts'
+import { lockRows, storeRows, updateRows } from './throttle-rows.ts'
+import { type FoundUser, noteLoginOf, selectUserOrDummy, toFoundUser } from './user-rows.ts'
+
+export function createAttempts({ inTransaction }: Engine): AttemptStore {
+  return {
+    async reserve(scopes, email, now) {
+      for (let lookUp = findUser; ; lookUp = lockUser) {
+        const reservation = await inTransaction(() => reserve(lookUp, scopes, email, now))
+        if (reservation) return reservation
+      }
+    },
+    release: scopes => inTransaction(() => settle(scopes, rules.release)),
+    // If a failover loses it, the reservation, which the standby has, counts as a failure when its lease ends.
+    fail: (scopes, userId, now) => inTransaction(() => fail(scopes, userId, now), 'locally'),
+    pass: (scopes, login) => inTransaction(() => pass(scopes, login)),
+    succeed: (opening, scopes, now) => inTransaction(() => succeed(opening, scopes, now)),
+  }
+}
+
+/** Null if the attempt would block the email: its user is locked before the scopes, so it begins again with `lockUser`. */
+function* reserve(
+  lookUp: typeof findUser,
+  scopes: ThrottleScope[],
+  email: string,
+  now: Date,
+): Steps<Reservation | null> {
+  const dummyId = dummyIdOf(scopes)
+  const found = yield* send(lookUp, { email, dummyId })
+  const rows = yield* lockRows(scopes)
+  const user = toFoundUser(found.rows[0])
+  const verdict = rules.reserve(scopes, rows, now)
+  if (verdict.kind === 'busy') return { ...verdict, user }
+  if (verdict.kind === 'blocked' && verdict.blocksEmail && lookUp !== lockUser) return null
+  yield* storeRows(verdict.changed, rows)
+  if (verdict.kind === 'admitted') return { kind: 'admitted', user }
+  const { scope, blockedUntil, blocksEmail } = verdict
+  const lockedUserId = blocksEmail ? yield* lockByThrottle(user, dummyId, now) : null
+  return { kind: 'blocked', scope, blockedUntil, lockedUserId }
+}
+
+/** Returns the id of the user, if there is one and no administrator has locked it; otherwise a dummy row is written. */
+function* lockByThrottle(user: User | null, dummyId: string, now: Date): Steps<string | null> {
+  const values = { now: formatTime(now), until: formatTime(now, WINDOW_MS) }
+  if (!user || isLockedByAdministrator(user, now)) {
+    yield* send(lockDummy, { ...values, id: dummyId })
+    return null
+  }
+  yield* send(lockKnown, { ...values, id: user.id })
+  return user.id
+}
+
+function* settle(
+  scopes: ThrottleScope[],
+  change: (row: rules.ScopeRow) => rules.ScopeRow,
+): Steps<void> {
+  const rows = yield* lockRows(scopes)
+  yield* updateRows(rows.map(change))
+}
+
+/** Writes a dummy row for an unknown email, so that both failures cost the same. */
+function* fail(scopes: ThrottleScope[], userId: string | null, now: Date): Steps<number> {
+  const counting =
+    userId === null
+      ? yield* send(countDummyFailure, { id: dummyIdOf(scopes) })
+      : yield* send(countUserFailure, { id: userId })
+  yield* settle(scopes, row => rules.fail(row, now))
+  const [user] = counting.rows
+  return (userId !== null && user?.failed_login_attempts) || 0
+}
+
+function* pass(scopes: ThrottleScope[], login?: NotedLogin): Steps<void> {
+  if (login) yield* send(noteLoginOf, { ...login, now: formatTime(login.at) })
+  yield* settle(scopes, rules.pass)
+}
+
+function* succeed(opening: Opening, scopes: ThrottleScope[], now: Date): Steps<Opened | null> {
+  const values = openingValues(opening, now)
+  const opened = yield* send(insertSession, values)
+  const rows = yield* lockRows(scopes)
+  const isOpened = opened.rows.length > 0
+  yield* updateRows(rows.map(isOpened ? rules.pass : rules.release))
+  return isOpened ? { ended: yield* completeSession(opening, values) } : null
+}
+
+/** Secret: a caller that knew it could choose emails that share a row, and make attempts wait for it. */
+const ROW_SALT = randomBytes(16).toString('hex')
+
+/**
+ * The row of `unknown_user` that is read and written if the email has no user. With a single row, parallel
+ * attempts at unknown emails would wait for each other, and attempts at known ones would not.
+ */
+function dummyIdOf([scope]: ThrottleScope[]): string {
+  const byte = digestOf(ROW_SALT + scope?.emailDigest).slice(0, 2)
+  return DUMMY_IDS[Number.parseInt(byte, 16)] ?? ''
+}
+
+const findUser = prepare<{ email: string; dummyId: string }, FoundUser>(({ email, dummyId }) =>
+  selectUserOrDummy(email, dummyId),
+)
+
+/** Locks the dummy row too, so that a known email costs the same. */
+const lockUser = prepare<{ email: string; dummyId: string }, FoundUser>(
+  ({ email, dummyId }, engine) =>
+    selectUserOrDummy(email, dummyId, locking(engine, 'no key update')),
+)
+
+const lockKnown = lockingIn('users')
+const lockDummy = lockingIn('unknown_user')
+
+function lockingIn(table: 'users' | 'unknown_user') {
+  return prepare<{ id: string; now: string; until: string }>(
+    ({ id, now, until }) => sql`update ${sql.table(table)}
+      set locked_until = ${until}, locked_by = 'throttle', updated_at = ${now} where id = ${id}`,
+  )
+}
+
+const countUserFailure = countingIn('users')
+const countDummyFailure = countingIn('unknown_user')
+
+/** Counts a failure of a user or a dummy row. Wraps around before the columns overflow: dummy rows are never reset. */
+function countingIn(table: 'users' | 'unknown_user') {
+  return prepare<{ id: string }, { failed_login_attempts: number }>(
+    ({ id }) => sql`update ${sql.table(table)} set
+        failed_login_attempts = (failed_login_attempts + 1) % 1000000000,
+        failures_since_login = (failures_since_login + 1) % 1000000000
+      where id = ${id} returning failed_login_attempts`,
+  )
+}

@@ -9,6 +9,7 @@ import { describeMachine } from './machine.ts'
 import { endRun, useRunFolder } from './processes.ts'
 import { createProgress } from './progress.ts'
 import { measureCeiling } from './sections/ceiling.ts'
+import { measureDistance } from './sections/distance.ts'
 import { measureImport } from './sections/import.ts'
 import { measureKernel } from './sections/kernel.ts'
 import { measureOverload } from './sections/overload.ts'
@@ -26,6 +27,7 @@ const SECTIONS: Record<string, Section> = {
   starvation: measureStarvation,
   refresh: measureRefresh,
   refusals: measureRefusals,
+  distance: measureDistance,
   import: measureImport,
   peers: measurePeers,
 }

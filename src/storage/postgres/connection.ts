@@ -41,6 +41,9 @@ export async function connect(pool: Pool, timeoutMs: number): Promise<Connection
       if (isLost && text === 'rollback') return NOTHING_TO_ROLL_BACK
       // Behind a pooler the next transaction may get a connection of the server that does not know the name.
       const isNamed = name && !lent.isPooled
+      // What is sent in one go takes one system call, which would cost more than all else that a statement does here.
+      lent.client.connection.stream.cork()
+      process.nextTick(() => lent.client.connection.stream.uncork())
       const answer = lent.client.query({ text, values, ...(isNamed && { name }) })
       try {
         const leftMs = deadline - performance.now()

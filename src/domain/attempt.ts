@@ -77,11 +77,6 @@ export type EndedSession = {
   reason: 'replaced' | 'abandoned' | 'limit' | 'password'
 }
 
-export type Opened = {
-  /** The earlier sessions that the login ended. */
-  ended: EndedSession[]
-}
-
 /** A login as the user is told of it later. */
 export type NotedLogin = { userId: string; at: Date; ip: string; userAgent: string }
 
@@ -106,5 +101,5 @@ export interface AttemptStore {
    * in the same transaction. Returns the sessions that it ended.
    * Otherwise returns null: nothing was opened, and the attempt is released, because its password was right.
    */
-  succeed(opening: Opening, scopes: ThrottleScope[], now: Date): Promise<Opened | null>
+  succeed(opening: Opening, scopes: ThrottleScope[], now: Date): Promise<EndedSession[] | null>
 }

@@ -1,6 +1,6 @@
 // Steps 7 and 8 of a login: signs both tokens, then opens the session in one call to the store.
 import { randomUUID } from 'node:crypto'
-import type { Opened, PasswordChange, ThrottleScope, UsedDevice } from '../domain/attempt.ts'
+import type { EndedSession, PasswordChange, ThrottleScope, UsedDevice } from '../domain/attempt.ts'
 import { ABANDONED_SECONDS } from '../domain/lifetimes.ts'
 import type { Store } from '../domain/store.ts'
 import type { User } from '../domain/user.ts'
@@ -9,13 +9,15 @@ import { signAccessToken, type TokenSettings } from '../session/access-token.ts'
 import { issueRefreshToken } from '../session/refresh-token.ts'
 import { digestOf, randomToken } from '../system/identifiers.ts'
 
-export type OpenedSession = Opened & {
+export type OpenedSession = {
   id: string
   accessToken: string
   refreshToken: string
   /** Null for clients that are not browsers. */
   cookie: string | null
   expiresInSeconds: number
+  /** The earlier sessions that the login ended. */
+  ended: EndedSession[]
 }
 
 export type OpenSessionDeps = {
@@ -71,7 +73,6 @@ export async function openSession(
     },
     change,
   }
-  const opened = await store.attempts.succeed(opening, scopes, now)
-  if (!opened) return null
-  return { id, ...access, refreshToken: refresh.token, cookie, ...opened }
+  const ended = await store.attempts.succeed(opening, scopes, now)
+  return ended && { id, ...access, refreshToken: refresh.token, cookie, ended }
 }

@@ -4,8 +4,8 @@ import { randomBytes } from 'node:crypto'
 import { sql } from 'kysely'
 import type {
   AttemptStore,
+  EndedSession,
   NotedLogin,
-  Opened,
   Opening,
   Reservation,
   ThrottleScope,
@@ -61,13 +61,13 @@ function* reserve(
 
 /** Returns the id of the user, if there is one and no administrator has locked it; otherwise a dummy row is written. */
 function* lockByThrottle(user: User | null, dummyId: string, now: Date): Steps<string | null> {
-  const values = { now: formatTime(now), until: formatTime(now, WINDOW_MS) }
-  if (!user || isLockedByAdministrator(user, now)) {
-    yield* send(lockDummy, { ...values, id: dummyId })
-    return null
-  }
-  yield* send(lockKnown, { ...values, id: user.id })
-  return user.id
+  const lockedId = user && !isLockedByAdministrator(user, now) ? user.id : null
+  yield* send(lockedId === null ? lockDummy : lockKnown, {
+    id: lockedId ?? dummyId,
+    now: formatTime(now),
+    until: formatTime(now, WINDOW_MS),
+  })
+  return lockedId
 }
 
 function* settle(
@@ -80,13 +80,11 @@ function* settle(
 
 /** Writes a dummy row for an unknown email, so that both failures cost the same. */
 function* fail(scopes: ThrottleScope[], userId: string | null, now: Date): Steps<number> {
-  const counting =
-    userId === null
-      ? yield* send(countDummyFailure, { id: dummyIdOf(scopes) })
-      : yield* send(countUserFailure, { id: userId })
+  const isKnown = userId !== null
+  const id = isKnown ? userId : dummyIdOf(scopes)
+  const counted = yield* send(isKnown ? countUserFailure : countDummyFailure, { id })
   yield* settle(scopes, row => rules.fail(row, now))
-  const [user] = counting.rows
-  return (userId !== null && user?.failed_login_attempts) || 0
+  return isKnown ? (counted.rows[0]?.failed_login_attempts ?? 0) : 0
 }
 
 function* pass(scopes: ThrottleScope[], login?: NotedLogin): Steps<void> {
@@ -94,13 +92,17 @@ function* pass(scopes: ThrottleScope[], login?: NotedLogin): Steps<void> {
   yield* settle(scopes, rules.pass)
 }
 
-function* succeed(opening: Opening, scopes: ThrottleScope[], now: Date): Steps<Opened | null> {
+function* succeed(
+  opening: Opening,
+  scopes: ThrottleScope[],
+  now: Date,
+): Steps<EndedSession[] | null> {
   const values = openingValues(opening, now)
   const opened = yield* send(insertSession, values)
   const rows = yield* lockRows(scopes)
   const isOpened = opened.rows.length > 0
   yield* updateRows(rows.map(isOpened ? rules.pass : rules.release))
-  return isOpened ? { ended: yield* completeSession(opening, values) } : null
+  return isOpened ? yield* completeSession(opening, values) : null
 }
 
 /** Secret: a caller that knew it could choose emails that share a row, and make attempts wait for it. */

@@ -4,7 +4,16 @@ import { test } from 'node:test'
 import fc from 'fast-check'
 import { ThrottleModel } from '../../test/storage/throttle-model.ts'
 import type { ScopeName, ThrottleScope } from './attempt.ts'
-import { fail, pass, release, reserve, rowOf, type ScopeRow, stateOf } from './throttle-rules.ts'
+import {
+  clearFailures,
+  fail,
+  pass,
+  release,
+  reserve,
+  rowOf,
+  type ScopeRow,
+  stateOf,
+} from './throttle-rules.ts'
 
 const MINUTE = 60_000
 const START = Date.parse('2030-01-01T00:00:00Z')
@@ -44,6 +53,22 @@ test('an attempt that finds the failures used up blocks these scopes only, and i
     ...{ kind: 'blocked', scope: 'pair', blockedUntil: at(15), blocksEmail: false },
     changed: [row(PAIR, { failures: 2, blockedUntil: at(15) })],
   })
+})
+
+test('of several blocks, the attempt is told the one that ends last, until its last millisecond', () => {
+  const rows = [
+    row(PAIR, { blockedUntil: at(3) }),
+    row(EMAIL, { blockedUntil: at(5) }),
+    row(CLIENT),
+  ]
+  for (const scopes of [SCOPES, SCOPES.toReversed()]) {
+    const verdict = reserve(scopes, rows, new Date(at(5).getTime() - 1))
+    assert.deepEqual(verdict, {
+      ...{ kind: 'blocked', scope: 'email', blockedUntil: at(5), blocksEmail: false, changed: [] },
+    })
+    assert.equal(Object(reserve(scopes, rows, NOW)).scope, 'email')
+  }
+  assert.equal(reserve(SCOPES, rows, at(5)).kind, 'admitted')
 })
 
 test('only the attempt that blocks the email says so, and no later one extends the block', () => {
@@ -115,6 +140,33 @@ test('a right password clears the failures of its pair and device only; a releas
     assert.deepEqual(release(found), { ...found, pending: 0 })
     assert.equal(release(release(found)).pending, 0)
   }
+})
+
+test('an unlock or a clear forgives all that was counted; pending attempts and windows stay', () => {
+  const counted = [
+    row(PAIR, { failures: 2, pending: 1, blockedUntil: at(3) }),
+    row(EMAIL, { failures: 0, clearsAt: at(3 * 15) }),
+    row(CLIENT, { failures: 0, blockedUntil: at(5) }),
+    row(scopeOf('device'), { failures: 1 }),
+  ]
+  const none = row(scopeOf('network'), { failures: 0, pending: 1 })
+  const forgiven = { failures: 0, clearsAt: null, blockedUntil: null }
+  assert.deepEqual(clearFailures([...counted, none], NOW), {
+    changed: counted.map(row => ({ ...row, ...forgiven })),
+    ...{ failures: 3, blockedUntil: at(5) },
+  })
+  assert.deepEqual(
+    [{ failures: 7 }, { clearsAt: at(1) }, { failures: 0, blockedUntil: at(5) }].map(own => {
+      const cleared = clearFailures([row(EMAIL, own)], NOW)
+      return [cleared?.failures, cleared?.blockedUntil]
+    }),
+    [
+      [7, null],
+      [1, null],
+      [0, at(5)],
+    ],
+  )
+  assert.equal(clearFailures([none], NOW), null)
 })
 
 const step = fc.record({

@@ -1,8 +1,9 @@
-// What a request with a session costs PostgreSQL. With SQLite there are no round trips to count.
+// What logins and requests with a session cost PostgreSQL. With SQLite there are no round trips to count.
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { decodeJwt } from 'jose'
 import pg from 'pg'
+import { byEmail, changeAt, makeScopes } from '../storage/fixtures.ts'
 import { own } from '../support/own.ts'
 import { until } from '../support/process.ts'
 import { PASSWORD } from '../support/service.ts'
@@ -26,14 +27,44 @@ describe('the cost of a session', async () => {
     }
   })
 
-  test('a login is two transactions, and a failure costs the same for known and unknown emails', async () => {
+  test('a login takes five round trips, and a failure four, with pipelined statements', async () => {
     const email = await service.newUser()
-    await service.login(email, PASSWORD)
-    assert.equal(await countStatements(() => service.login(email, PASSWORD)), 13)
-    assert.equal(await countStatements(() => service.login(email, 'wrong'), 401), 10)
-    const unknown = () => service.login('unknown@example.com', 'wrong')
-    await unknown()
-    assert.equal(await countStatements(unknown, 401), 10)
+    const logIn = (password: string, status: number) => () =>
+      costOf(async () => assert.equal((await service.login(email, password)).status, status))
+    await logIn(PASSWORD, 200)()
+    for (const [password, status, statements, roundTrips] of [
+      [PASSWORD, 200, 13, 5],
+      ['wrong', 401, 10, 4],
+    ] as const) {
+      const cost = await logIn(password, status)()
+      assert.deepEqual([cost.statements, cost.roundTrips], [statements, roundTrips])
+    }
+  })
+
+  test('attempts cost the same at known, unknown and locked emails, also those that block one', async () => {
+    const { attempts } = service.store
+    const now = service.now()
+    const [known, locked] = [await service.newUser(), await service.newUser()]
+    await byEmail(service.store).lock(locked, new Date(now.getTime() + DAY_MS), changeAt(now))
+    const costs: unknown[] = []
+    for (const email of [known, locked, 'unknown@example.com']) {
+      const id = (await service.store.users.findByEmail(email))?.id ?? null
+      const scopes = makeScopes(email, email, { pair: 2, email: 1, client: 2 })
+      const reserve = () => attempts.reserve(scopes, email, now)
+      const calls = [reserve, () => attempts.fail(scopes, id, now), reserve, reserve]
+      const own: unknown[] = []
+      for (const call of calls) own.push(await costOf(call))
+      costs.push(own)
+    }
+    const [expected] = costs
+    assert.deepEqual(expected, [
+      { statements: 5, roundTrips: 2, rows: 4 },
+      { statements: 5, roundTrips: 2, rows: 7 },
+      // It begins again with a lock of the user.
+      { statements: 10, roundTrips: 4, rows: 10 },
+      { statements: 4, roundTrips: 2, rows: 4 },
+    ])
+    for (const cost of costs) assert.deepEqual(cost, expected)
   })
 
   test('in the last week of a session, its tokens end with it, and only the first refresh takes more statements', async () => {
@@ -77,20 +108,28 @@ describe('the cost of a session', async () => {
   })
 })
 
-/** The statements that the driver sends during a call with this status. */
-async function countStatements(
-  call: () => Promise<{ status: number }>,
-  status = 200,
-): Promise<number> {
+async function countStatements(call: () => Promise<{ status: number }>): Promise<number> {
+  const { statements } = await costOf(async () => assert.equal((await call()).status, 200))
+  return statements
+}
+
+/** What the driver sends during a call, and gets. A round trip begins with what is sent while no answer is awaited. */
+async function costOf(call: () => Promise<unknown>) {
   const original = pg.Client.prototype.query
-  let count = 0
-  Reflect.set(pg.Client.prototype, 'query', function (this: pg.Client, ...parameters: unknown[]) {
-    count++
-    return Reflect.apply(original, this, parameters)
-  })
+  const cost = { statements: 0, roundTrips: 0, rows: 0 }
+  let unanswered = 0
+  async function query(this: pg.Client, ...parameters: unknown[]) {
+    cost.statements++
+    if (unanswered++ === 0) cost.roundTrips++
+    const result = await Reflect.apply(original, this, parameters)
+    unanswered--
+    cost.rows += result.rowCount ?? 0
+    return result
+  }
+  Reflect.set(pg.Client.prototype, 'query', query)
   try {
-    assert.equal((await call()).status, status)
-    return count
+    await call()
+    return cost
   } finally {
     Reflect.set(pg.Client.prototype, 'query', original)
   }

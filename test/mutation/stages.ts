@@ -11,7 +11,7 @@ export const MUTATED = [
   'src/hashing/hash-queue.ts',
   ...['refresh', 'refresh-caller', 'refresh-token'].map(it => `src/session/${it}.ts`),
   'src/domain/throttle-rules.ts',
-  'src/storage/*/use-token.ts',
+  'src/storage/*/{transaction,use-token}.ts',
   'src/storage/sql/{attempts,open-session,throttle*}.ts',
   'src/login/*.ts',
   'src/hashing/*.ts',

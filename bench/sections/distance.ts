@@ -1,6 +1,7 @@
 // What the distance to PostgreSQL costs: attempts per second of the store, whose locks last some round trips. Callers of one
 // client share the row of its scope, so they wait for each other.
 import { randomUUID } from 'node:crypto'
+import type { PostgresConfig } from '../../src/config/database.ts'
 import type { ThrottleScope } from '../../src/domain/attempt.ts'
 import type { Store } from '../../src/domain/store.ts'
 import { throttleScopes } from '../../src/login/scopes.ts'
@@ -47,8 +48,9 @@ export async function measureDistance({ isQuick, progress }: Run): Promise<Findi
   if (config.engine !== 'postgres') throw new Error('only PostgreSQL is at a distance')
   const roundTripsMs: number[] = []
   const figures: { name: string; distanceMs: number; perSecond: number }[] = []
+  const ownDelayMs = await measureOwnDelay(config)
   for (const distanceMs of DISTANCES_MS) {
-    const line = distanceMs > 0 ? await delayLine(config.url, distanceMs) : null
+    const line = distanceMs > 0 ? await delayLine(config.url, distanceMs - ownDelayMs) : null
     const store = await openStore({ ...config, url: line?.url ?? config.url })
     roundTripsMs.push(await measureRoundTrip(store))
     for (const [settleName, settle] of Object.entries(SETTLE)) {
@@ -98,6 +100,19 @@ async function addAccount(store: Store, client: string): Promise<Account> {
   const user = { id, email, passwordHash: 'a hash', name: 'Name', role: 'user' }
   await store.users.insert(user, change)
   return { id, scopes: throttleScopes(email, { group: client, network: null }, UNLIMITED) }
+}
+
+/** What a line takes by itself. */
+async function measureOwnDelay(config: PostgresConfig): Promise<number> {
+  const line = await delayLine(config.url, 0)
+  const [near, far] = await Promise.all([
+    openStore(config),
+    openStore({ ...config, url: line.url }),
+  ])
+  const ownDelayMs = (await measureRoundTrip(far)) - (await measureRoundTrip(near))
+  await Promise.all([near.close(), far.close()])
+  await line.stop()
+  return ownDelayMs
 }
 
 async function measureRoundTrip({ maintenance }: Store): Promise<number> {

@@ -1,5 +1,6 @@
 // No statement of a request, of the purge or of a command on one user may read a whole table. The plans are
-// those of the statements that the drivers really got.
+// those of the statements that the drivers really got. And none of these may lock several rows in any order, which
+// could end in a deadlock.
 import assert from 'node:assert/strict'
 import { DatabaseSync } from 'node:sqlite'
 import { test } from 'node:test'
@@ -52,11 +53,20 @@ export async function provePlans(engine: EngineName, rowCount: number): Promise<
     assert.deepEqual(missing, [], 'every operation was called')
     assert.ok(statements.length > 30, `${statements.length} statements`)
     assert.deepEqual(await findScans(database, statements), [])
+    assert.deepEqual(statements.filter(locksInAnyOrder), [], 'locks have an order')
     if (!young) return
     assert.deepEqual(await findScans(young, statements), [], 'of empty tables')
     await fillTables(young, rowCount)
     assert.deepEqual(await findScans(young, statements), [], 'of young tables')
   })
+}
+
+/** Of a query that locks, the last one before each lock: neither is sorted, nor names one row. A purge waits for no lock. */
+function locksInAnyOrder(statement: string): boolean {
+  const parts = statement.split(/\bfor (?:no key )?update\b(?! skip locked)/).slice(0, -1)
+  return parts
+    .map(part => part.slice(part.lastIndexOf('select')))
+    .some(query => !/order by [\w", ]+$/.test(query) && !/where "?(id|email)"? = \$/.test(query))
 }
 
 async function findScans(database: TestDatabase, statements: string[]): Promise<string[]> {

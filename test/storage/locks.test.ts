@@ -124,6 +124,17 @@ describe('locks on postgresql', async () => {
     await assertOrder({ first, later, operation: () => logIn(id, scopes, now, 1) })
   })
 
+  test('an attempt adds new scopes before it changes others: another one that adds both does not wait', async () => {
+    const [added, changed] = inOrder(makeScopes())
+    assert.ok(added && changed)
+    await store.attempts.reserve([changed], newEmail(), now)
+    await assertOrder({
+      first: addingScope(added),
+      later: `with tried as (${addingScope(changed)} on conflict do nothing) select 1`,
+      operation: () => store.attempts.reserve([added, changed], newEmail(), now),
+    })
+  })
+
   test('a code is locked before its user', async () => {
     const userId = await insertTestUser(store, newEmail(), now)
     const pageId = randomUUID()

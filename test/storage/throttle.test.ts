@@ -1,10 +1,18 @@
 // How attempts are reserved and settled, the same on every engine, also in parallel.
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
-import { describe, test } from 'node:test'
+import { after, describe, test } from 'node:test'
 import type { ThrottleScope } from '../../src/domain/attempt.ts'
-import { ENGINES, openPatientStore, openTestStore } from '../support/engines.ts'
+import type { Store } from '../../src/domain/store.ts'
+import {
+  createMigratedDatabase,
+  ENGINES,
+  openPatientStore,
+  openTestStore,
+  type TestDatabase,
+} from '../support/engines.ts'
 import { inParallel } from '../support/own.ts'
+import { until } from '../support/process.ts'
 import {
   byEmail,
   changeAt,
@@ -15,6 +23,7 @@ import {
 } from './fixtures.ts'
 
 const MINUTE_MS = 60_000
+const BOUNDLESS = { pair: 1e6, email: 1e6, client: 1e6 }
 
 for (const engine of ENGINES) {
   describe(`throttle on ${engine}`, async () => {
@@ -91,29 +100,72 @@ for (const engine of ENGINES) {
       }
     })
 
-    test('parallel reservations, settlements and purges neither fail nor deadlock', async () => {
-      // Attempts of other tests stay pending.
-      await database.rows('delete from login_throttle')
-      const email = 'busy@example.com'
-      const budgets = { pair: 1e6, email: 1e6, client: 1e6 }
-      const id = await insertTestUser(store, email, start)
-      const second = await openPatientStore(database.config)
-      const mix = async (round: number, i: number) => {
-        const one = i % 2 === 0 ? store : second
-        // New clients in each round: rows are inserted while others are updated.
-        const scopes = makeScopes(email, `client ${round} ${i % 10}`, budgets)
-        const asked = i % 3 === 0 ? scopes : scopes.toReversed()
-        await one.attempts.reserve(asked, email, start)
-        if (i % 4 === 0) await openFor(one, { id, passwordHash: 'a hash' }, scopes, start)
-        else if (i % 4 === 1) await one.attempts.release(scopes)
-        else await one.attempts.fail(scopes, id, start)
-        if (i % 20 === 0) await one.maintenance.purge(start)
-        if (i % 50 === 0) await byEmail(one).unlock(email, changeAt(start))
+    /** The store has two pools. A deadlock only takes time, because it is repeated: the server knows how many there were. */
+    async function assertNoDeadlock(
+      operate: (storeOf: (i: number) => Store, database: TestDatabase) => Promise<void>,
+    ): Promise<void> {
+      const own = await createMigratedDatabase(engine)
+      after(own.drop)
+      const [even, odd] = [await openPatientStore(own.config), await openPatientStore(own.config)]
+      try {
+        await operate(i => (i % 2 === 0 ? even : odd), own)
+      } finally {
+        await Promise.all([even.close(), odd.close()])
       }
-      for (let round = 0; round < 10; round++) await inParallel(60, i => mix(round, i))
-      await second.close()
-      const pending = await database.rows('select key from login_throttle where pending > 0')
-      assert.deepEqual(pending, [])
-    })
+      if (engine === 'sqlite') return
+      // A connection has told the server all that it counted when it has ended.
+      const others = 'datname = current_database() and pid <> pg_backend_pid()'
+      await until(
+        async () => (await own.rows(`select from pg_stat_activity where ${others}`)).length === 0,
+      )
+      const counted = await own.rows(
+        'select deadlocks from pg_stat_database where datname = current_database()',
+      )
+      assert.deepEqual(counted, [{ deadlocks: '0' }])
+    }
+
+    test('of parallel first attempts at a new account, each is counted, without a deadlock', () =>
+      assertNoDeadlock(async storeOf => {
+        const [clients, each, rounds] = [5, 10, 6]
+        for (let round = 0; round < rounds; round++) {
+          const scopesOf = (client: number) =>
+            makeScopes(`email ${round}`, `client ${round} ${client % clients}`, BOUNDLESS)
+          const inAnyOrder = (i: number) => (i % 3 === 0 ? scopesOf(i) : scopesOf(i).toReversed())
+          const assertCounted = async (counted: (attempts: number) => object) => {
+            for (let client = 0; client < clients; client++) {
+              const states = await storeOf(0).throttle.read(scopesOf(client), start)
+              assert.partialDeepStrictEqual(states, [each, clients * each, each].map(counted))
+            }
+          }
+          await inParallel(clients * each, i =>
+            storeOf(i).attempts.reserve(inAnyOrder(i), UNKNOWN_EMAIL, start),
+          )
+          await assertCounted(pending => ({ pending, failures: 0 }))
+          await inParallel(clients * each, i =>
+            storeOf(i).attempts.fail(inAnyOrder(i), null, start),
+          )
+          await assertCounted(failures => ({ pending: 0, failures }))
+        }
+      }))
+
+    test('parallel reservations, settlements and purges neither fail nor deadlock', () =>
+      assertNoDeadlock(async (storeOf, { rows }) => {
+        const email = 'busy@example.com'
+        const id = await insertTestUser(storeOf(0), email, start)
+        const mix = async (round: number, i: number) => {
+          const one = storeOf(i)
+          // New clients in each round: rows are inserted while others are updated.
+          const scopes = makeScopes(email, `client ${round} ${i % 10}`, BOUNDLESS)
+          const asked = i % 3 === 0 ? scopes : scopes.toReversed()
+          await one.attempts.reserve(asked, email, start)
+          if (i % 4 === 0) await openFor(one, { id, passwordHash: 'a hash' }, scopes, start)
+          else if (i % 4 === 1) await one.attempts.release(scopes)
+          else await one.attempts.fail(scopes, id, start)
+          if (i % 20 === 0) await one.maintenance.purge(start)
+          if (i % 50 === 0) await byEmail(one).unlock(email, changeAt(start))
+        }
+        for (let round = 0; round < 10; round++) await inParallel(60, i => mix(round, i))
+        assert.deepEqual(await rows('select key from login_throttle where pending > 0'), [])
+      }))
   })
 }

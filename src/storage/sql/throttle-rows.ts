@@ -54,12 +54,15 @@ export function* lockRows(scopes: ThrottleScope[]): Steps<ScopeRow[]> {
   return rows.map(toScopeRow)
 }
 
-/** Stores rows that were locked, and adds those of scopes that had none. */
+/**
+ * Stores rows that were locked, and adds those of scopes that had none. These come first: an attempt that adds a row
+ * waits for a parallel one that has changed it, but not for one that has only locked it, and fails at once.
+ */
 export function* storeRows(changed: ScopeRow[], locked: ScopeRow[]): Steps<void> {
   const isLocked = (row: ScopeRow) => locked.some(({ key }) => key === row.key)
-  yield* updateRows(changed.filter(isLocked))
   const added = changed.filter(row => !isLocked(row))
   if (added.length > 0) yield* send(insertNew, { rows: asJson(added) })
+  yield* updateRows(changed.filter(isLocked))
 }
 
 export function* updateRows(locked: ScopeRow[]): Steps<void> {

@@ -121,10 +121,25 @@ async function plansOf({ config, rows }: TestDatabase, statements: string[]) {
   return plans
 }
 
-/** SEARCH reads a part of an index; SCAN reads a whole index or table. */
+/**
+ * SEARCH reads a part of an index; SCAN reads a whole index or table. What comes after a table at the same level is read
+ * for each of its rows, so rows that are given as JSON must come first.
+ */
 function scansInSqlite(plan: Rows): string[] {
-  const isLarge = new RegExp(`^SCAN (${LARGE_TABLES.join('|')})\\b`)
-  return plan.map(({ detail }) => String(detail)).filter(detail => isLarge.test(detail))
+  const tables = LARGE_TABLES.join('|')
+  const [isScan, isLarge] = [
+    new RegExp(`^SCAN (${tables})\\b`),
+    new RegExp(`^SEARCH (${tables})\\b`),
+  ]
+  const found: string[] = []
+  const joined = new Set<unknown>()
+  for (const { detail, parent } of plan) {
+    const text = String(detail)
+    if (isScan.test(text) || (joined.has(parent) && text.startsWith('SCAN json_each')))
+      found.push(text)
+    if (isLarge.test(text)) joined.add(parent)
+  }
+  return found
 }
 
 type PlanNode = {

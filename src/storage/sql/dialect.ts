@@ -13,6 +13,16 @@ export function isAmong(engine: EngineName, column: string, query: Expression<un
 }
 
 /**
+ * True for rows of a table that are among the rows `given`. PostgreSQL also looks their keys up, because for the join
+ * alone it might read the whole table. SQLite would then read all given rows for each of the keys.
+ */
+export function isGiven(engine: EngineName, table: string, key: string, keys: Expression<unknown>) {
+  const column = `${table}.${key}`
+  const isJoined = sql<boolean>`${sql.ref(column)} = ${sql.ref(`given.${key}`)}`
+  return engine === 'postgres' ? sql`${isJoined} and ${isAmong(engine, column, keys)}` : isJoined
+}
+
+/**
  * The end of a query: locks its rows until the transaction ends. In SQLite each transaction holds the only write lock.
  * Every transaction locks in this order, so that no deadlock occurs: login codes, users by email, scopes of the throttle
  * by key, sessions by `created_at` and id, refresh tokens.

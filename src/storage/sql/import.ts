@@ -11,7 +11,7 @@ import type {
 import { DEFAULT_ROLE, isLockedByAdministrator, type User } from '../../domain/user.ts'
 import { digestOf } from '../../system/identifiers.ts'
 import { changedFacts, detailsOf, toAuditRows } from './audit.ts'
-import { isAmong, locking, rowsAsJson } from './dialect.ts'
+import { isAmong, isGiven, locking, rowsAsJson } from './dialect.ts'
 import { endAllSessions } from './end-all-sessions.ts'
 import { type Engine, transact } from './engine.ts'
 import { formatTime, type Schema } from './schema.ts'
@@ -163,11 +163,10 @@ async function updateUsers(engine: Engine, db: Kysely<Schema>, changed: Changed[
   const assignments = columns
     .filter(column => column !== 'id')
     .map(column => sql`${sql.ref(column)} = given.${sql.ref(column)}`)
-  // Looked up by their ids too: for the join alone PostgreSQL might read the whole table.
   const ids = rowsAsJson(engine.name, 'users', ['id'], rows)
   await sql`update users set ${sql.join(assignments)}
     from (${rowsAsJson(engine.name, 'users', columns, rows)}) given
-    where users.id = given.id and ${isAmong(engine.name, 'users.id', ids)}`.execute(db)
+    where ${isGiven(engine.name, 'users', 'id', ids)}`.execute(db)
 }
 
 function addedEvent(user: ImportedUser): NewAuditEvent {

@@ -4,7 +4,7 @@ import type { ThrottleScope } from '../../domain/attempt.ts'
 import type { AuditFacts } from '../../domain/audit.ts'
 import { clearFailures, type ScopeRow } from '../../domain/throttle-rules.ts'
 import { digestOf } from '../../system/identifiers.ts'
-import { isAmong, locking, rowsOf, textsOf } from './dialect.ts'
+import { isAmong, isGiven, locking, rowsOf, textsOf } from './dialect.ts'
 import type { EngineName } from './engine.ts'
 import { prepare, run, type Steps, send } from './prepared.ts'
 import { formatTime, parseTime, parseTimeOrNull, type Schema } from './schema.ts'
@@ -114,11 +114,10 @@ const updateLocked = prepare<{ rows: string }>(({ rows }, engine) => {
   const assignments = STATE_COLUMNS.map(
     column => sql`${sql.ref(column)} = given.${sql.ref(column)}`,
   )
-  // Looked up by their keys too: for the join alone PostgreSQL might read the whole table.
   const keys = rowsOf(engine, 'login_throttle', ['key'], rows)
   return sql`update login_throttle set ${sql.join(assignments)}
     from (${rowsOf(engine, 'login_throttle', COLUMNS, rows)}) given
-    where login_throttle.key = given.key and ${isAmong(engine, 'login_throttle.key', keys)}`
+    where ${isGiven(engine, 'login_throttle', 'key', keys)}`
 })
 
 /** Fails if a parallel attempt has added one of the rows; PostgreSQL then repeats the transaction. */

@@ -52,8 +52,10 @@ export async function connect(pool: Pool, timeoutMs: number): Promise<Connection
         return result
       } catch (error) {
         if (error instanceof TimeUp) late = answer
-        // The driver would use a statement again that the server does not know or can no longer run.
+        // After a commit that was cancelled, the transaction may still be open. And the driver would use a statement again
+        // that the server does not know or can no longer run.
         isLost ||=
+          text === 'commit' ||
           !(error instanceof pg.DatabaseError) ||
           FATAL.includes(error.severity ?? '') ||
           hasSqlState(UNKNOWN_STATEMENT, CHANGED_RESULT_TYPE, READ_ONLY)(error)

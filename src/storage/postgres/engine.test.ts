@@ -1,10 +1,12 @@
 import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { type AddressInfo, createConnection, createServer } from 'node:net'
 import { after, describe, test } from 'node:test'
 import { sql } from 'kysely'
 import { createTestDatabase } from '../../../test/support/engines.ts'
 import { until } from '../../../test/support/process.ts'
 import { startWire } from '../../../test/support/wire.ts'
-import { prepare } from '../sql/prepared.ts'
+import { prepare, run } from '../sql/prepared.ts'
 import { openPostgres } from './engine.ts'
 
 /** Longer than any operation takes on a busy machine. */
@@ -71,6 +73,20 @@ describe('a connection to PostgreSQL', async () => {
     await Promise.all(waiting)
   })
 
+  test('is not used again after a commit that was cancelled, whose transaction is still open', async () => {
+    const server = await cancelCommits(url)
+    after(server.stop)
+    const engine = open({ url: server.url })
+    const readId = prepare<Record<string, never>, { pid: number }>(
+      () => sql<{ pid: number }>`select pg_backend_pid() as pid`,
+    )
+    const [before] = await engine.readPrepared(readId, {})
+    const commit = () => engine.inTransaction(() => run(readId, {}))
+    await assert.rejects(commit, { code: '57014' })
+    const [afterwards] = await engine.readPrepared(readId, {})
+    assert.notEqual(afterwards?.pid, before?.pid)
+  })
+
   test('reads a table whose columns have changed their type', async () => {
     const engine = open()
     const read = prepare<Record<string, never>, { value: string }>(
@@ -114,3 +130,29 @@ describe('a connection to PostgreSQL', async () => {
     await assert.rejects(repeated, /timeout: a repeated operation/)
   })
 })
+
+/** Forwards a port to the server, except commits: they are answered as if they were cancelled before they began. */
+async function cancelCommits(address: string) {
+  const { hostname, port } = new URL(address)
+  const message = (type: string, body: string) => {
+    const bytes = Buffer.from(`${type}0000${body}`, 'latin1')
+    bytes.writeInt32BE(bytes.length - 1, 1)
+    return bytes
+  }
+  const commit = message('Q', 'commit\0')
+  const cancelled = [message('E', 'SERROR\0C57014\0Mcancelled\0\0'), message('Z', 'T')]
+  const server = createServer(near => {
+    const far = createConnection(Number(port), hostname)
+    near.on('data', chunk => {
+      if (chunk.equals(commit)) near.write(Buffer.concat(cancelled))
+      else far.write(chunk)
+    })
+    far.pipe(near)
+    near.on('close', () => far.destroy()).on('error', () => {})
+    far.on('close', () => near.destroy()).on('error', () => {})
+  })
+  await once(server.listen(0, '127.0.0.1'), 'listening')
+  const url = new URL(address)
+  url.port = String((server.address() as AddressInfo).port)
+  return { url: url.toString(), stop: () => server.close() }
+}

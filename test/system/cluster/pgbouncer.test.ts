@@ -15,6 +15,8 @@ import { AUTH } from '../../support/session-client.ts'
 const INSTANCES = 3
 /** Fewer than the instances open together, so that they share connections of the server. */
 const SERVER_CONNECTIONS = 3
+/** The default. */
+const PAIR_BUDGET = 5
 const ROLE = 'pooled login'
 const OWNER = 'owner@example.com'
 
@@ -62,8 +64,9 @@ describe('behind PgBouncer in transaction mode', async () => {
     await deployment.addUser(OWNER)
   })
 
+  const serviceAt = (index: number) => services[index % INSTANCES] ?? assert.fail()
+
   test('logins, refreshes and logouts succeed', async () => {
-    const serviceAt = (index: number) => services[index % INSTANCES] ?? assert.fail()
     const logins = await inParallel(30, index => serviceAt(index).login(OWNER))
     assert.deepEqual(countStatuses(logins), { 200: 30 })
     const send = (path: string) =>
@@ -73,6 +76,27 @@ describe('behind PgBouncer in transaction mode', async () => {
       })
     assert.deepEqual(countStatuses(await send('refresh')), { 200: 30 })
     assert.deepEqual(countStatuses(await send('logout')), { 200: 30 })
+  })
+
+  test('parallel first attempts at new accounts are all counted, and no transaction stays open', async () => {
+    const emails = ['first@example.com', 'second@example.com', 'third@example.com']
+    for (const email of emails) await deployment.addUser(email)
+    const answers = await inParallel(emails.length * 10, index =>
+      serviceAt(index % 10).login(emails[index % emails.length] ?? '', 'wrong'),
+    )
+    const failures = emails.length * PAIR_BUDGET
+    assert.deepEqual(countStatuses(answers), { 401: failures, 429: answers.length - failures })
+    const counted =
+      await rows(`select scope, sum(failures)::int as failures, sum(pending)::int as pending
+      from login_throttle where failures > 0 group by scope order by scope`)
+    assert.deepEqual(
+      counted,
+      ['client', 'email', 'pair'].map(scope => ({ scope, failures, pending: 0 })),
+    )
+    const servers = await rows(
+      `select distinct state from pg_stat_activity where usename = '${ROLE}'`,
+    )
+    assert.deepEqual(servers, [{ state: 'idle' }])
   })
 })
 

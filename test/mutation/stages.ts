@@ -48,7 +48,7 @@ const TOPICS: [RegExp, string[]][] = [
   [/user-state/, ['test/storage/list-users.test.ts']],
   [/sql\/throttle/, ['test/storage/audit.test.ts', 'test/throttle/list.test.ts']],
   [/sql\/throttle|scopes/, ['test/throttle/explain.test.ts']],
-  [/attempts|sql\/throttle/, ['test/storage/plans.test.ts']],
+  [/attempts|sql\/throttle/, ['test/storage/plans.test.ts', 'test/storage/locks.test.ts']],
 ]
 
 /** The cheapest first: the first failure ends the run of a mutant. */

@@ -14,7 +14,7 @@ function settingsFor(operationTimeoutMs: number) {
     // Above the server's deadlock_timeout (1 s), so that a deadlock is not reported as a lock timeout.
     lock_timeout: `'${operationTimeoutMs - 300}ms'`,
     // How long an instance that hangs holds the locks of a transaction. Others wait for them a little longer.
-    idle_in_transaction_session_timeout: `'1s'`,
+    idle_in_transaction_session_timeout: `'${operationTimeoutMs - 600}ms'`,
     // One plan for all values of a statement: if the server chose a plan by the values, attempts at known and
     // unknown emails could take different times.
     plan_cache_mode: `'force_generic_plan'`,

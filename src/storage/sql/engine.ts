@@ -1,6 +1,6 @@
 // The differences of the two engines behind one type, so that the store above them is written once, and
 // transactions that work on both.
-import { CompiledQuery, type Kysely, type Transaction } from 'kysely'
+import type { Kysely, Transaction } from 'kysely'
 import type { DatabaseConfig } from '../../config/database.ts'
 import type { MaintenanceStore } from '../../domain/maintenance.ts'
 import { within } from '../../system/time-limit.ts'
@@ -56,17 +56,6 @@ export function transact<T>(
   operation: (trx: Transaction<Schema>) => Promise<T>,
 ): Promise<T> {
   return engine.retrying(() => engine.db.transaction().execute(operation))
-}
-
-/** Runs prepared statements as a part of another transaction. */
-export async function runWithin<T>(trx: Transaction<Schema>, steps: Steps<T>): Promise<T> {
-  let next = steps.next()
-  for (; !next.done; next = steps.next()) {
-    const { sql, parameters } = next.value.bind(trx)
-    const { rows } = await trx.executeQuery(CompiledQuery.raw(sql, parameters))
-    next.value.rows = rows
-  }
-  return next.value
 }
 
 /** One statement: PostgreSQL commits it without a further round trip, SQLite takes the write lock first. */

@@ -1,5 +1,11 @@
 // The statements of a login, built and compiled once: building one takes longer than running it.
-import { type CompiledQuery, type Kysely, PostgresAdapter, type RawBuilder } from 'kysely'
+import {
+  CompiledQuery,
+  type Kysely,
+  PostgresAdapter,
+  type RawBuilder,
+  type Transaction,
+} from 'kysely'
 import type { DatabaseConfig } from '../../config/database.ts'
 import { digestOf } from '../../system/identifiers.ts'
 import type { Schema } from './schema.ts'
@@ -67,6 +73,17 @@ export function* send<Values, Row>(
   const step = new Step(db => statement(db, values), false)
   yield step
   return step
+}
+
+/** Runs prepared statements as a part of another transaction. */
+export async function runWithin<T>(trx: Transaction<Schema>, steps: Steps<T>): Promise<T> {
+  let next = steps.next()
+  for (; !next.done; next = steps.next()) {
+    const { sql, parameters } = next.value.bind(trx)
+    const { rows } = await trx.executeQuery(CompiledQuery.raw(sql, parameters))
+    next.value.rows = rows
+  }
+  return next.value
 }
 
 /** `build` makes the statement from parameters that have the type of the values they stand for. */

@@ -47,7 +47,10 @@ describe('behind PgBouncer in transaction mode', async () => {
       /cannot be used: a pooler is in between.* run "(.*)", then/.exec(output) ?? []
     const settings = [
       ...["statement_timeout = '1300ms'", "lock_timeout = '1200ms'"],
-      ...["idle_in_transaction_session_timeout = '1s'", "plan_cache_mode = 'force_generic_plan'"],
+      ...[
+        "idle_in_transaction_session_timeout = '900ms'",
+        "plan_cache_mode = 'force_generic_plan'",
+      ],
       ...["enable_seqscan = 'off'", "enable_bitmapscan = 'off'", "jit = 'off'"],
     ]
     const expected = settings.map(setting => `alter role "${ROLE}" set ${setting}`)

@@ -153,7 +153,7 @@ function expiryAt(now: Date): Date {
   return after(now, LEASE_MS + WINDOW_MS)
 }
 
-/** A scope without a row is as if it had this one. */
+/** The row of a scope; if none is stored, one that counts nothing. */
 export function rowOf({ key, name, emailDigest }: ThrottleScope, rows: ScopeRow[]): ScopeRow {
   const found = rows.find(row => row.key === key)
   if (found) return found

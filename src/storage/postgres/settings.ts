@@ -13,7 +13,7 @@ function settingsFor(operationTimeoutMs: number) {
     statement_timeout: `'${operationTimeoutMs - 200}ms'`,
     // Above the server's deadlock_timeout (1 s), so that a deadlock is not reported as a lock timeout.
     lock_timeout: `'${operationTimeoutMs - 300}ms'`,
-    // How long an instance that hangs holds the locks of a transaction. Others wait for them a little longer.
+    // How long an instance that hangs holds the locks of a transaction. Others wait a little longer, and so get them.
     idle_in_transaction_session_timeout: `'${operationTimeoutMs - 600}ms'`,
     // One plan for all values of a statement: if the server chose a plan by the values, attempts at known and
     // unknown emails could take different times.

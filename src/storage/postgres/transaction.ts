@@ -1,5 +1,7 @@
 // One transaction in few round trips: its statements are sent without waiting for the answers before them (`pipeline` in
-// pool.ts), except where a step needs rows. So its locks last one round trip more than its statements take.
+// pool.ts), except where a step needs rows. Its locks last until the commit: one round trip, or more if a session is opened.
+// A `begin` that an administrator cancels is the one error that does not stop the statements sent with it: they are kept.
+// They count a failure of the user, note a login, remove a code, or open a session without a token, which is of no use.
 import type { Kysely } from 'kysely'
 import type { Steps } from '../sql/prepared.ts'
 import type { Schema } from '../sql/schema.ts'

@@ -25,8 +25,8 @@ import { type FoundUser, noteLoginOf, selectUserOrDummy, toFoundUser } from './u
 export function createAttempts({ inTransaction }: Engine): AttemptStore {
   return {
     async reserve(scopes, email, now) {
-      for (let lookUp = findUser; ; lookUp = lockUser) {
-        const reservation = await inTransaction(() => reserve(lookUp, scopes, email, now))
+      for (let locksUser = false; ; locksUser = true) {
+        const reservation = await inTransaction(() => reserve(locksUser, scopes, email, now))
         if (reservation) return reservation
       }
     },
@@ -38,20 +38,20 @@ export function createAttempts({ inTransaction }: Engine): AttemptStore {
   }
 }
 
-/** Null if the attempt would block the email: its user is locked before the scopes, so it begins again with `lockUser`. */
+/** Null if the attempt would block the email without `locksUser`: a user is locked before the scopes. */
 function* reserve(
-  lookUp: typeof findUser,
+  locksUser: boolean,
   scopes: ThrottleScope[],
   email: string,
   now: Date,
 ): Steps<Reservation | null> {
   const dummyId = dummyIdOf(scopes)
-  const found = yield* send(lookUp, { email, dummyId })
+  const found = yield* send(locksUser ? lockUser : findUser, { email, dummyId })
   const rows = yield* lockRows(scopes)
   const user = toFoundUser(found.rows[0])
   const verdict = rules.reserve(scopes, rows, now)
   if (verdict.kind === 'busy') return { ...verdict, user }
-  if (verdict.kind === 'blocked' && verdict.blocksEmail && lookUp !== lockUser) return null
+  if (verdict.kind === 'blocked' && verdict.blocksEmail && !locksUser) return null
   yield* storeRows(verdict.changed, rows)
   if (verdict.kind === 'admitted') return { kind: 'admitted', user }
   const { scope, blockedUntil, blocksEmail } = verdict

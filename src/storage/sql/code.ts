@@ -48,7 +48,8 @@ function* redeem(
     sessionEnd: formatTime(session.expiresAt),
     tokenEnd: formatTime(refreshToken.expiresAt),
   }
-  // A change that ends all sessions of the user either sees the new session, or is seen by the next statement.
+  // A change that ends all sessions of the user waits and ends the new one too, or was earlier: then the next statement
+  // finds no live session.
   yield* send(lockUser, values)
   const [opened] = yield* run(copySession, values)
   if (!opened) return null

@@ -24,8 +24,9 @@ export function isGiven(engine: EngineName, table: string, key: string, keys: Ex
 
 /**
  * The end of a query: locks its rows until the transaction ends. In SQLite each transaction holds the only write lock.
- * Every transaction locks in this order, so that no deadlock occurs: login codes, users by email, scopes of the throttle
- * by key, sessions by `created_at` and id, refresh tokens.
+ * Transactions lock in this order, so that no deadlock occurs: login codes, users by email, scopes of the throttle
+ * by key, sessions by `created_at` and id, refresh tokens. Two changes of users may wait for each other, and are repeated:
+ * the end of a deletion, if the user was activated meanwhile, and a new email that another transaction writes too.
  */
 export function locking(engine: EngineName, strength: 'update' | 'no key update') {
   return engine === 'postgres' ? sql`for ${sql.raw(strength)}` : sql``

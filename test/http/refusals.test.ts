@@ -359,12 +359,12 @@ for (const engine of ENGINES_BY_RUN) {
       const TIMES = 200
       await inParallel(5, () => service.login(email, 'x', '127.0.0.3'))
       await service.assertSecretsKept()
-      const lines = await loggedBy(service, async () => {
-        for (const [, from, body] of CALLERS) {
-          for (let i = 0; i < TIMES; i++) await service.call({ from, headers, body })
-        }
-        await service.stop()
-      })
+      const before = service.logged().length
+      for (const [, from, body] of CALLERS) {
+        for (let i = 0; i < TIMES; i++) await service.call({ from, headers, body })
+      }
+      await service.stop()
+      const lines = service.logged().slice(before)
       assert.ok(!service.logText().includes(CANARY))
       for (const [event, from] of CALLERS) {
         const told = lines.filter(({ ip }) => ip === from)

@@ -43,8 +43,8 @@ describe(`refresh and SIGKILL with CRASH_SEED=${SEED}`, { concurrency: true }, (
           ...tokens.slice(0, SESSIONS / 2).map(rotate),
           ...early,
         ])
-        // The first kill comes before the answers of the others: chance might let all come too late.
-        await setTimeout(index === 0 ? 0 : (percent / 100) * roundMs)
+        // The first kill comes before the others are sent: chance might let all come too late.
+        if (index > 0) await setTimeout((percent / 100) * roundMs)
         victim.kill('SIGKILL')
         const results = await refreshing
         await victim.exit

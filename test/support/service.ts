@@ -294,11 +294,12 @@ export function countStatuses(answers: { status: number }[]): Record<number, num
   return counts
 }
 
-/** The lines that the service logged during the action. */
+/** The lines that the service logged during the action. How often earlier lines were repeated is not one of them. */
 export async function loggedBy(service: TestService, action: () => Promise<unknown>) {
   const before = service.logged().length
   await action()
-  return service.logged().slice(before)
+  const lines = service.logged().slice(before)
+  return lines.filter(line => !('count' in line) || 'requestId' in line)
 }
 
 /** The lines logged during the action, without the fields that every line of a request has. */

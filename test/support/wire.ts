@@ -3,8 +3,14 @@ import { once } from 'node:events'
 import { createConnection, createServer, type Socket } from 'node:net'
 import { freePort } from './postgres-server.ts'
 
-/** Forwards a new port of this machine to the host of the address. `url` is the address with that port. */
-export async function startWire(address: string) {
+/**
+ * Forwards a new port of this machine to the host of the address. `url` is the address with that port. `replyTo` may answer
+ * instead of the host.
+ */
+export async function startWire(
+  address: string,
+  replyTo: (chunk: Buffer) => Buffer | null = () => null,
+) {
   const { hostname, port } = new URL(address)
   const sockets = new Set<Socket>()
   let isCut = false
@@ -13,7 +19,7 @@ export async function startWire(address: string) {
 
   function forward(from: Socket, to: Socket): void {
     sockets.add(from)
-    from.on('data', chunk => to.write(chunk)).on('error', () => {})
+    from.on('error', () => {})
     from.on('close', async () => {
       sockets.delete(from)
       await mended
@@ -25,6 +31,12 @@ export async function startWire(address: string) {
     const far = createConnection(Number(port), hostname)
     forward(near, far)
     forward(far, near)
+    near.on('data', chunk => {
+      const reply = replyTo(chunk)
+      if (reply) near.write(reply)
+      else far.write(chunk)
+    })
+    far.on('data', chunk => near.write(chunk))
   })
   const url = new URL(address)
   url.port = String(await freePort())

@@ -1,6 +1,4 @@
 import assert from 'node:assert/strict'
-import { once } from 'node:events'
-import { type AddressInfo, createConnection, createServer } from 'node:net'
 import { after, describe, test } from 'node:test'
 import { sql } from 'kysely'
 import { createTestDatabase } from '../../../test/support/engines.ts'
@@ -74,9 +72,13 @@ describe('a connection to PostgreSQL', async () => {
   })
 
   test('is not used again after a commit that was cancelled, whose transaction is still open', async () => {
-    const server = await cancelCommits(url)
-    after(server.stop)
-    const engine = open({ url: server.url })
+    const commitText = message('Q', 'commit\0')
+    const cancelled = [message('E', 'SERROR\0C57014\0Mcancelled\0\0'), message('Z', 'T')]
+    const wire = await startWire(url, chunk =>
+      chunk.equals(commitText) ? Buffer.concat(cancelled) : null,
+    )
+    after(wire.stop)
+    const engine = open({ url: wire.url })
     const readId = prepare<Record<string, never>, { pid: number }>(
       () => sql<{ pid: number }>`select pg_backend_pid() as pid`,
     )
@@ -131,28 +133,9 @@ describe('a connection to PostgreSQL', async () => {
   })
 })
 
-/** Forwards a port to the server, except commits: they are answered as if they were cancelled before they began. */
-async function cancelCommits(address: string) {
-  const { hostname, port } = new URL(address)
-  const message = (type: string, body: string) => {
-    const bytes = Buffer.from(`${type}0000${body}`, 'latin1')
-    bytes.writeInt32BE(bytes.length - 1, 1)
-    return bytes
-  }
-  const commit = message('Q', 'commit\0')
-  const cancelled = [message('E', 'SERROR\0C57014\0Mcancelled\0\0'), message('Z', 'T')]
-  const server = createServer(near => {
-    const far = createConnection(Number(port), hostname)
-    near.on('data', chunk => {
-      if (chunk.equals(commit)) near.write(Buffer.concat(cancelled))
-      else far.write(chunk)
-    })
-    far.pipe(near)
-    near.on('close', () => far.destroy()).on('error', () => {})
-    far.on('close', () => near.destroy()).on('error', () => {})
-  })
-  await once(server.listen(0, '127.0.0.1'), 'listening')
-  const url = new URL(address)
-  url.port = String((server.address() as AddressInfo).port)
-  return { url: url.toString(), stop: () => server.close() }
+/** A message of PostgreSQL's protocol. */
+function message(type: string, body: string): Buffer {
+  const bytes = Buffer.from(`${type}0000${body}`, 'latin1')
+  bytes.writeInt32BE(bytes.length - 1, 1)
+  return bytes
 }

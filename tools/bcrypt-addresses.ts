@@ -1,15 +1,18 @@
-// How the code of a lane finds its region of the memory, in the text form of WebAssembly. Processors differ in
-// which way is faster, so bcrypt-kernel.ts writes every function in both.
+// How the code of a lane finds its region of the memory and its S-boxes there, in the text form of WebAssembly.
+// Processors differ in which way is faster, so bcrypt-kernel.ts writes every function in both.
 import { LANE_BYTES } from '../src/bcrypt/memory.js'
 
 export type Addresses = {
+  /** Declares and sets the locals that the others need. A lane's number is in `$lane0` and so on. */
+  prepare(lanes: number[]): string
   /** The address of the first byte of the region: an expression, and what to add to it. */
   region(lane: number): { base: string; offset: number }
-  /** The word of an S-box that a byte of this half selects. Box 0 belongs to the highest byte. */
-  loadFromBox(lane: number, box: number, half: string): string
+  /** Blowfish's F of this half: ((a + b) xor c) + d, each the word of an S-box that one of its bytes selects. */
+  mix(lane: number, half: string): string
 }
 
 export const P_WORDS = 18
+/** The first belongs to the highest byte. */
 const BOXES = [0, 1, 2, 3]
 const S_BOX_BYTES = 1024
 
@@ -18,38 +21,51 @@ const S_BOX_BYTES = 1024
  * extract a byte, add it shifted, load. Three lanes have 21 locals, for which an Arm has enough registers.
  */
 export const LOCALS: Addresses = {
+  prepare(lanes) {
+    const regions = lanes.map(lane => [
+      `$p${lane}`,
+      `(i32.mul (local.get $lane${lane}) (i32.const ${LANE_BYTES}))`,
+    ])
+    const boxes = lanes.flatMap(lane =>
+      BOXES.map(box => [
+        boxLocal(lane, box),
+        `(i32.add (local.get $p${lane}) (i32.const ${boxAt(box)}))`,
+      ]),
+    )
+    const locals = [...regions, ...boxes]
+    return `${locals.map(([name]) => `(local ${name} i32)`).join(' ')}
+    ${locals.map(([name, value]) => `(local.set ${name} ${value})`).join('\n    ')}`
+  },
   region: lane => ({ base: `(local.get $p${lane})`, offset: 0 }),
-  loadFromBox(lane, box, half) {
-    const byte = box === 0 ? shiftRight(half, 24) : and(shiftRight(half, 24 - 8 * box), 255)
-    return `(i32.load (i32.add (local.get ${boxLocal(lane, box)}) (i32.shl ${byte} (i32.const 2))))`
+  mix(lane, half) {
+    const [a, b, c, d] = BOXES.map(box => {
+      const byte = box === 0 ? shiftRight(half, 24) : and(shiftRight(half, 24 - 8 * box), 255)
+      return `(i32.load (i32.add (local.get ${boxLocal(lane, box)}) (i32.shl ${byte} (i32.const 2))))`
+    })
+    return `(i32.add (i32.xor (i32.add ${a} ${b}) ${c}) ${d})`
   },
 }
 
 /**
  * All addresses are constants, so that only the halves need registers: V8 has about ten of them on x86-64,
- * where a load adds a constant to a register. Such a function is for certain lanes.
+ * where a load adds a constant to a register. What looks longer than needed below takes less time there.
  */
 export const CONSTANTS: Addresses = {
+  prepare: () => '',
   region: lane => ({ base: '(i32.const 0)', offset: lane * LANE_BYTES }),
-  loadFromBox(lane, box, half) {
-    const index =
-      box === 3
-        ? // One instruction takes the lowest byte, and the load multiplies it.
-          `(i32.shl ${and(half, 255)} (i32.const 2))`
-        : and(shiftRight(half, 22 - 8 * box), 4 * 255)
-    return `(i32.load offset=${lane * LANE_BYTES + boxAt(box)} ${index})`
+  mix(lane, half) {
+    const load = (box: number, type = 'i32.load') => {
+      // One instruction takes the lowest byte, and the load multiplies it. The others are rotated, not shifted.
+      const index =
+        box === 3
+          ? `(i32.shl ${and(half, 255)} (i32.const 2))`
+          : and(`(i32.rotr ${half} (i32.const ${22 - 8 * box}))`, 4 * 255)
+      return `(${type} offset=${lane * LANE_BYTES + boxAt(box)} ${index})`
+    }
+    // V8 loads the word twice for an i32.xor, and once for one of 64 bits.
+    const sum = `(i64.extend_i32_u (i32.add ${load(0)} ${load(1)}))`
+    return `(i32.add (i32.wrap_i64 (i64.xor ${sum} ${load(2, 'i64.load32_u')})) ${load(3)})`
   },
-}
-
-/** The locals that LOCALS needs besides those of the regions, `$p0` and so on. */
-export function declareBoxes(lanes: number[]): string {
-  return lanes.flatMap(lane => BOXES.map(box => `(local ${boxLocal(lane, box)} i32)`)).join(' ')
-}
-
-export function setBoxes(lanes: number[]): string {
-  const setBox = (lane: number, box: number) =>
-    `(local.set ${boxLocal(lane, box)} (i32.add (local.get $p${lane}) (i32.const ${boxAt(box)})))`
-  return lanes.flatMap(lane => BOXES.map(box => setBox(lane, box))).join('\n    ')
 }
 
 function boxLocal(lane: number, box: number): string {

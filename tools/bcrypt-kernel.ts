@@ -1,4 +1,4 @@
-// Writes kernel.wasm: bcrypt's inner loop for one, two and three hashes at a time, in one thread.
+// Writes kernel.wasm: bcrypt's inner loop for one hash and for several at a time, in one thread.
 //
 // A single hash spends most of its time waiting for its own loads from the S-boxes. The functions below
 // interleave the instructions of several hashes ("lanes"), so that one lane computes while another waits.
@@ -10,20 +10,12 @@ import wabt from 'wabt'
 import {
   INITIAL_AT,
   KEY_AT,
-  LANE_BYTES,
   MAX_LANES,
   OUTPUT_AT,
   SALT_AT,
   STATE_BYTES,
 } from '../src/bcrypt/memory.js'
-import {
-  type Addresses,
-  CONSTANTS,
-  declareBoxes,
-  LOCALS,
-  P_WORDS,
-  setBoxes,
-} from './bcrypt-addresses.ts'
+import { type Addresses, CONSTANTS, LOCALS, P_WORDS } from './bcrypt-addresses.ts'
 
 const CIPHERTEXT = 'OrpheanBeholderScryDoubt'
 
@@ -34,34 +26,30 @@ export async function assemble(): Promise<Uint8Array> {
 }
 
 function toWat(): string {
-  const sets = range(2 ** MAX_LANES).map(bits =>
-    range(MAX_LANES).filter(lane => bits & (1 << lane)),
-  )
+  const counts = range(MAX_LANES).map(last => range(last + 1))
   return `(module
   (memory (export "memory") 1)
   (data (i32.const ${INITIAL_AT}) "${toBytes(piFraction(P_WORDS + 4 * 256))}")
   ${toEncipher()}
   ${toBegin()}
-  ${range(MAX_LANES)
-    .map(lane => toRoundsWithLocals(lane + 1))
-    .join('\n  ')}
-  ${sets.map(toRoundsWithConstants).slice(1).join('\n  ')}
+  ${counts.map(lanes => toRounds('locals', lanes, LOCALS)).join('\n  ')}
+  ${counts.map(lanes => toRounds('constants', lanes, CONSTANTS)).join('\n  ')}
   ${toFinish()}
 )`
 }
 
 /** Blowfish's encryption of one block, for the steps that run once per hash. */
 function toEncipher(): string {
-  return `(func $encipher (param $p0 i32) (param $left0 i32) (param $right0 i32) (result i32 i32)
-    ${declareBoxes([0])}
-    ${setBoxes([0])}
+  return `(func $encipher (param $lane0 i32) (param $left0 i32) (param $right0 i32) (result i32 i32)
+    ${LOCALS.prepare([0])}
     ${encipher([0], LOCALS)}
     (local.get $left0) (local.get $right0))`
 }
 
 /** The initial state, expanded with the salt and the key. */
 function toBegin(): string {
-  return `(func (export "begin") (param $p0 i32) (local $n i32) (local $left0 i32) (local $right0 i32)
+  return `(func (export "begin") (param $lane0 i32) (local $n i32) (local $left0 i32) (local $right0 i32)
+    ${LOCALS.prepare([0])}
     (memory.copy (local.get $p0) (i32.const ${INITIAL_AT}) (i32.const ${STATE_BYTES}))
     (local.set $n (i32.const ${KEY_AT}))
     ${xorIntoP(0, 'n', LOCALS)}
@@ -76,43 +64,24 @@ function toBegin(): string {
         (i32.load offset=${at} (i32.add (local.get $p0) (i32.and (local.get $n) (i32.const 8))))))`,
         )
         .join('\n      ')}
-      (call $encipher (local.get $p0) (local.get $left0) (local.get $right0))
+      (call $encipher (local.get $lane0) (local.get $left0) (local.get $right0))
       (local.set $right0) (local.set $left0)
       ${storeBlock(0, LOCALS)}
       ${loopWhile('next', STATE_BYTES)}))`
 }
 
 /**
- * `localsN` for N lanes, which are its parameters. With the addresses of their regions as parameters, V8 uses
- * the registers of an Arm less well, and three lanes take 2 % longer.
+ * `localsN` or `constantsN`, for the first N lanes: `$count` times, expands the state of each with its key, then with its
+ * salt. V8 must not know the numbers of the lanes, else it makes constants of the locals: they are parameters. With the
+ * addresses of the regions as parameters, it uses the registers of an Arm less well, and three lanes take 2 % longer.
  */
-function toRoundsWithLocals(count: number): string {
-  const lanes = range(count)
-  const setRegion = (lane: number) =>
-    `(local.set $p${lane} (i32.mul (local.get $lane${lane}) (i32.const ${LANE_BYTES})))`
-  return `(func (export "locals${count}") (param $count i32) ${lanes.map(lane => `(param $lane${lane} i32)`).join(' ')}
-    ${declareRounds(lanes)} ${lanes.map(lane => `(local $p${lane} i32)`).join(' ')}
-    ${declareBoxes(lanes)}
-    ${lanes.map(setRegion).join(' ')}
-    ${setBoxes(lanes)}
-    ${toRounds(lanes, LOCALS)})`
-}
-
-/** `constantsN` for the lanes of a set: the bits of N. */
-function toRoundsWithConstants(lanes: number[], bits: number): string {
-  return `(func (export "constants${bits}") (param $count i32)
-    ${declareRounds(lanes)}
-    ${toRounds(lanes, CONSTANTS)})`
-}
-
-function declareRounds(lanes: number[]): string {
+function toRounds(name: string, lanes: number[], addresses: Addresses): string {
+  const parameters = lanes.map(lane => `(param $lane${lane} i32)`)
   const halves = lanes.map(lane => `(local $left${lane} i32) (local $right${lane} i32)`)
-  return `(local $n i32) (local $words i32) ${halves.join(' ')}`
-}
-
-/** `count` times: expands the state of each lane with its key, then with its salt. */
-function toRounds(lanes: number[], addresses: Addresses): string {
-  return `(loop $round
+  return `(func (export "${name}${lanes.length}") (param $count i32) ${parameters.join(' ')}
+    (local $n i32) (local $words i32) ${halves.join(' ')}
+    ${addresses.prepare(lanes)}
+    (loop $round
       (local.set $words (i32.const ${KEY_AT}))
       (loop $expand
         ${lanes.map(lane => xorIntoP(lane, 'words', addresses)).join('\n        ')}
@@ -125,7 +94,7 @@ function toRounds(lanes: number[], addresses: Addresses): string {
         (br_if $expand (i32.le_u
           (local.tee $words (i32.add (local.get $words) (i32.const ${SALT_AT - KEY_AT})))
           (i32.const ${SALT_AT}))))
-      (br_if $round (local.tee $count (i32.sub (local.get $count) (i32.const 1)))))`
+      (br_if $round (local.tee $count (i32.sub (local.get $count) (i32.const 1))))))`
 }
 
 /** The digest: bcrypt's text, encrypted 64 times with the state. */
@@ -135,13 +104,14 @@ function toFinish(): string {
     block => `(local.set $left (i32.const ${words[2 * block]})) (local.set $right (i32.const ${words[2 * block + 1]}))
     (local.set $n (i32.const 64))
     (loop $block${block}
-      (call $encipher (local.get $p) (local.get $left) (local.get $right))
+      (call $encipher (local.get $lane0) (local.get $left) (local.get $right))
       (local.set $right) (local.set $left)
       (br_if $block${block} (local.tee $n (i32.sub (local.get $n) (i32.const 1)))))
-    (i32.store offset=${OUTPUT_AT + 8 * block} (local.get $p) (local.get $left))
-    (i32.store offset=${OUTPUT_AT + 8 * block + 4} (local.get $p) (local.get $right))`,
+    (i32.store offset=${OUTPUT_AT + 8 * block} (local.get $p0) (local.get $left))
+    (i32.store offset=${OUTPUT_AT + 8 * block + 4} (local.get $p0) (local.get $right))`,
   )
-  return `(func (export "finish") (param $p i32) (local $n i32) (local $left i32) (local $right i32)
+  return `(func (export "finish") (param $lane0 i32) (local $n i32) (local $left i32) (local $right i32)
+    ${LOCALS.prepare([0])}
     ${blocks.join('\n    ')})`
 }
 
@@ -156,10 +126,7 @@ function encipher(lanes: number[], addresses: Addresses): string {
       const [from, to] = round % 2 === 0 ? ['left', 'right'] : ['right', 'left']
       // P first: the result of the S-boxes arrives last, and one operation after it is enough.
       const early = `(i32.xor (local.get $${to}${lane}) ${loadP(lane, round + 1, addresses)})`
-      const [a, b, c, d] = range(4).map(box =>
-        addresses.loadFromBox(lane, box, `(local.get $${from}${lane})`),
-      )
-      const late = `(i32.add (i32.xor (i32.add ${a} ${b}) ${c}) ${d})`
+      const late = addresses.mix(lane, `(local.get $${from}${lane})`)
       steps.push(`(local.set $${to}${lane} (i32.xor ${early} ${late}))`)
     }
   }

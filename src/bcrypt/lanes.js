@@ -1,11 +1,10 @@
-// Up to three hashes at a time in one thread. Jobs join and leave between chunks of about 2 ms. In plain
-// JavaScript, because the worker imports it.
+// Several hashes at a time in one thread. Jobs join and leave between chunks of about 2 ms. In plain JavaScript,
+// because the worker imports it.
 import { KEY_AT, LANE_BYTES, MAX_LANES, OUTPUT_AT, SALT_AT } from './memory.js'
 
 /**
  * @typedef {object} Job
  * @property {number} id Unique in the process.
- * @property {number} lane A free one: its region of the kernel's memory is the job's.
  * @property {Uint8Array} key The password and a NUL. Overwritten with zeros when the job joins.
  * @property {Uint8Array} salt
  * @property {number} rounds The digest is taken after these.
@@ -16,16 +15,21 @@ import { KEY_AT, LANE_BYTES, MAX_LANES, OUTPUT_AT, SALT_AT } from './memory.js'
  *
  * @typedef {{ job: Job, roundsDone: number, digest: Uint8Array | null }} Lane
  *
+ * @typedef {object} Speed
+ * @property {Float64Array} fastestMs The fastest round with one lane, with two and so on. Shared by all threads.
+ * @property {Float64Array} slowdown One value: how many times as long as these the latest rounds of this thread took.
+ *
  * @typedef {'locals' | 'constants'} KernelName How the functions address the memory, see README.md.
  *
  * @typedef {{
  *   memory: WebAssembly.Memory
- *   begin: (base: number) => void
- *   finish: (base: number) => void
+ *   begin: (lane: number) => void
+ *   finish: (lane: number) => void
  *   [rounds: `${KernelName}${number}`]: (count: number, ...lanes: number[]) => void
  * }} Kernel
  */
 
+const LANES = [...Array(MAX_LANES).keys()]
 export const KERNEL_NAMES = /** @type {KernelName[]} */ (['locals', 'constants'])
 const CHUNK_MS = 2
 /**
@@ -44,14 +48,22 @@ const DIGEST_BYTES = 23
 const NEWEST_SHARES = [0.02, 0.004]
 
 /**
- * The speed of a thread, in memory that the main thread reads too. First the slowdown: how many times as long as the
- * fastest rounds the latest ones took. Then the fastest round with one lane, with two and with three, in milliseconds.
+ * Numbers in memory that all threads read and write.
+ * @param {number} length
+ * @param {number} value
  */
-export function createTimes() {
-  const memory = new SharedArrayBuffer((1 + MAX_LANES) * Float64Array.BYTES_PER_ELEMENT)
-  const times = new Float64Array(memory).fill(Number.POSITIVE_INFINITY)
-  times[0] = 1
-  return times
+export function shareNumbers(length, value) {
+  const memory = new SharedArrayBuffer(length * Float64Array.BYTES_PER_ELEMENT)
+  return new Float64Array(memory).fill(value)
+}
+
+/**
+ * The speed of a thread.
+ * @param {Float64Array} fastestMs
+ * @returns {Speed}
+ */
+export function createSpeed(fastestMs = shareNumbers(MAX_LANES, Number.POSITIVE_INFINITY)) {
+  return { fastestMs, slowdown: shareNumbers(1, 1) }
 }
 
 /** @param {WebAssembly.Module} module */
@@ -60,65 +72,59 @@ export function instantiate(module) {
 }
 
 /**
- * The function that computes rounds of these lanes.
+ * The function that computes rounds of the first lanes.
  * @param {Kernel} kernel
  * @param {KernelName} name
- * @param {number[]} lanes
+ * @param {number} lanes How many.
  */
 export function roundsOf(kernel, name, lanes) {
-  const bits = lanes.reduce((sum, lane) => sum + (1 << lane), 0)
-  const rounds = kernel[`${name}${name === 'locals' ? lanes.length : bits}`]
-  return (/** @type {number} */ count) => rounds?.(count, ...lanes)
+  const rounds = kernel[`${name}${lanes}`]
+  // It ignores the numbers that it does not need.
+  return (/** @type {number} */ count) => rounds?.(count, ...LANES)
 }
 
 /**
  * @param {Kernel} kernel
  * @param {KernelName} name
- * @param {Float64Array} times What is measured, see `createTimes`.
+ * @param {Speed} speed What is measured.
  * @param {number} chunkMs
  */
-export function createLanes(kernel, name, times, chunkMs = CHUNK_MS) {
-  const memory = new DataView(kernel.memory.buffer)
-  /** @type {Map<number, Lane>} The busy lanes by the ids of their jobs. */
-  const busy = new Map()
+export function createLanes(kernel, name, { fastestMs, slowdown }, chunkMs = CHUNK_MS) {
+  const memory = new Uint8Array(kernel.memory.buffer)
+  /** @type {Lane[]} The busy lanes, which are always the first ones. */
+  const busy = []
   let slowdowns = NEWEST_SHARES.map(() => 1)
   let chunks = 0
 
-  /** @param {number} id */
-  function leave(id) {
-    const lane = busy.get(id)
-    if (!lane) return
-    clear(lane.job.lane)
-    busy.delete(id)
-  }
-
-  /** @param {number} lane */
-  function clear(lane) {
-    new Uint8Array(kernel.memory.buffer, baseOf(lane), LANE_BYTES).fill(0)
+  /**
+   * The last busy lane moves into the place of this one, so that the first lanes stay the busy ones.
+   * @param {number} lane
+   */
+  function leave(lane) {
+    const last = busy.length - 1
+    busy.copyWithin(lane, last).pop()
+    memory.copyWithin(baseOf(lane), baseOf(last), baseOf(last + 1))
+    memory.fill(0, baseOf(last), baseOf(last + 1))
   }
 
   /** Rounds of the busy lanes, and of free ones if there are not enough; how many rounds. */
   function runTrial() {
-    const size = 1 + ((chunks / TRIAL_EVERY) % MAX_LANES)
-    const lanes = busyLanes()
-    const free = [...Array(MAX_LANES).keys()].filter(lane => !lanes.includes(lane))
-    const added = free.slice(0, Math.max(0, size - lanes.length))
-    for (const lane of added) kernel.begin(baseOf(lane))
-    const count = runRounds([...lanes, ...added])
-    for (const lane of added) clear(lane)
+    const lanes = Math.max(busy.length, 1 + ((chunks / TRIAL_EVERY) % MAX_LANES))
+    for (let lane = busy.length; lane < lanes; lane++) kernel.begin(lane)
+    const count = runRounds(lanes)
+    memory.fill(0, baseOf(busy.length), baseOf(lanes))
     return count
   }
 
   /**
    * Runs as many rounds as fit into a chunk, but no more than a busy lane needs. Returns how many.
-   * @param {number[]} lanes
+   * @param {number} lanes
    */
   function runRounds(lanes) {
-    const [slowdown = 1] = times
-    const fastestMs = times[lanes.length] ?? 0
-    const wholeCount = Math.max(1, Math.round(chunkMs / (slowdown * fastestMs)))
+    const expectedMs = (slowdown[0] ?? 1) * (fastestMs[lanes - 1] ?? 0)
+    const wholeCount = Math.max(1, Math.round(chunkMs / expectedMs))
     let count = wholeCount
-    for (const { job, roundsDone, digest } of busy.values()) {
+    for (const { job, roundsDone, digest } of busy) {
       count = Math.min(count, (digest ? job.totalRounds : job.rounds) - roundsDone)
     }
     const run = roundsOf(kernel, name, lanes)
@@ -126,18 +132,14 @@ export function createLanes(kernel, name, times, chunkMs = CHUNK_MS) {
     run(count)
     // A clock may be too coarse to see a short chunk.
     const roundMs = Math.max(performance.now() - beganMs, SHORTEST_MS) / count
-    const bestMs = Math.min(fastestMs, roundMs)
-    times[lanes.length] = bestMs
-    slowdowns = slowdowns.map((slowdown, i) => {
+    const bestMs = Math.min(fastestMs[lanes - 1] ?? 0, roundMs)
+    fastestMs[lanes - 1] = bestMs
+    slowdowns = slowdowns.map((before, i) => {
       const share = (NEWEST_SHARES[i] ?? 0) * (count / wholeCount)
-      return slowdown + (roundMs / bestMs - slowdown) * share
+      return before + (roundMs / bestMs - before) * share
     })
-    times[0] = Math.max(...slowdowns)
+    slowdown[0] = Math.max(...slowdowns)
     return count
-  }
-
-  function busyLanes() {
-    return Array.from(busy.values(), ({ job }) => job.lane)
   }
 
   /**
@@ -147,45 +149,51 @@ export function createLanes(kernel, name, times, chunkMs = CHUNK_MS) {
    * @param {Uint8Array} bytes
    */
   function writeWords(at, bytes) {
-    for (let i = 0; i < KEY_BYTES; i++) memory.setUint8(at + (i ^ 3), bytes[i % bytes.length] ?? 0)
+    for (let i = 0; i < KEY_BYTES; i++) memory[at + (i ^ 3)] = bytes[i % bytes.length] ?? 0
   }
 
-  /** @param {number} base */
-  function readDigest(base) {
-    kernel.finish(base)
-    return Uint8Array.from({ length: DIGEST_BYTES }, (_, i) =>
-      memory.getUint8(base + OUTPUT_AT + (i ^ 3)),
-    )
+  /** @param {number} lane */
+  function readDigest(lane) {
+    kernel.finish(lane)
+    const at = baseOf(lane) + OUTPUT_AT
+    return Uint8Array.from({ length: DIGEST_BYTES }, (_, i) => memory[at + (i ^ 3)] ?? 0)
   }
 
   return {
-    isBusy: () => busy.size > 0,
+    isBusy: () => busy.length > 0,
     /** @param {Job} job */
     join(job) {
-      if (busyLanes().includes(job.lane)) throw new Error(`lane ${job.lane} is occupied`)
-      const base = baseOf(job.lane)
-      writeWords(base + KEY_AT, job.key)
-      writeWords(base + SALT_AT, job.salt)
+      if (busy.length === MAX_LANES) throw new Error('no lane is free')
+      const lane = busy.length
+      writeWords(baseOf(lane) + KEY_AT, job.key)
+      writeWords(baseOf(lane) + SALT_AT, job.salt)
       job.key.fill(0)
-      kernel.begin(base)
-      busy.set(job.id, { job, roundsDone: 0, digest: null })
+      kernel.begin(lane)
+      busy.push({ job, roundsDone: 0, digest: null })
     },
-    /** Removes the job, if it has not ended, and overwrites its region with zeros. */
-    leave,
+    /**
+     * Removes the job, if it has not ended.
+     * @param {number} id
+     */
+    cancel(id) {
+      const lane = busy.findIndex(({ job }) => job.id === id)
+      if (lane !== -1) leave(lane)
+    },
     /** Some rounds of all busy lanes; the jobs that these rounds completed. There must be a busy lane. */
     runChunk() {
       chunks++
-      const count = chunks % TRIAL_EVERY === 0 ? runTrial() : runRounds(busyLanes())
+      const count = chunks % TRIAL_EVERY === 0 ? runTrial() : runRounds(busy.length)
 
       /** @type {Done[]} */
       const done = []
-      for (const lane of [...busy.values()]) {
+      // The last one first, so that a lane that moves into a free place has had its turn.
+      for (const [i, lane] of [...busy.entries()].reverse()) {
         const { job } = lane
         lane.roundsDone += count
         job.roundsLeft[0] = job.totalRounds - lane.roundsDone
-        if (lane.roundsDone === job.rounds) lane.digest = readDigest(baseOf(job.lane))
+        if (lane.roundsDone === job.rounds) lane.digest = readDigest(i)
         if (!lane.digest || lane.roundsDone < job.totalRounds) continue
-        leave(job.id)
+        leave(i)
         done.push({ id: job.id, digest: lane.digest })
       }
       return done

@@ -3,45 +3,52 @@ import { randomBytes } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, type TestContext, test } from 'node:test'
+import bcrypt from 'bcrypt'
+import fc from 'fast-check'
 import { checkKernel, PUBLISHED_CASES } from '../../test/hashing/hash-cases.ts'
 import { assemble } from '../../tools/bcrypt-kernel.ts'
+import { parseHash } from './hash-text.ts'
 import {
   createLanes,
-  createTimes,
+  createSpeed,
   type Done,
   instantiate,
   type Job,
   KERNEL_NAMES,
+  type KernelName,
 } from './lanes.js'
-import { INITIAL_AT } from './memory.js'
+import { INITIAL_AT, LANE_BYTES, MAX_LANES } from './memory.js'
 
 const bytes = readFileSync(join(import.meta.dirname, 'kernel.wasm'))
 const module = new WebAssembly.Module(bytes)
 
-/**
- * Lanes with a clock that only rounds move. `roundMs` is the time of a round with one busy lane, two and three.
- */
-function createRig(t: TestContext, roundMs: [number, number, number] = [1, 1, 1]) {
+/** Lanes with a clock that only rounds move. `roundMs` is the time of a round with one busy lane, two and so on. */
+function createRig(
+  t: TestContext,
+  roundMs: number[] = Array(MAX_LANES).fill(1),
+  name: KernelName = 'locals',
+) {
   const load = { nowMs: 0, slowdown: 1 }
   t.mock.method(performance, 'now', () => load.nowMs)
   const kernel = { ...instantiate(module) }
   const chunks: { lanes: number; count: number }[] = []
-  const times = createTimes()
+  const speed = createSpeed()
+  speed.fastestMs.set(roundMs)
   for (const [i, ms] of roundMs.entries()) {
-    const [lanes, run] = [i + 1, kernel[`locals${i + 1}`]]
-    times[lanes] = ms
-    kernel[`locals${lanes}`] = (count, ...numbers) => {
+    const [lanes, run] = [i + 1, kernel[`${name}${i + 1}`]]
+    kernel[`${name}${lanes}`] = (count, ...numbers) => {
       run?.(count, ...numbers)
       chunks.push({ lanes, count })
       load.nowMs += count * ms * load.slowdown
     }
   }
-  const lanes = createLanes(kernel, 'locals', times)
+  const lanes = createLanes(kernel, name, speed)
   return {
-    ...{ lanes, load, chunks, times },
+    ...{ lanes, load, chunks, fastestMs: speed.fastestMs },
+    slowdown: () => speed.slowdown[0] ?? 0,
     memory: Buffer.from(kernel.memory.buffer, 0, INITIAL_AT),
-    join(lane: number, job: Partial<Job>): Job {
-      const defaults = { id: lane, lane, key: Buffer.from('a\0'), salt: Buffer.alloc(16) }
+    join(id: number, job: Partial<Job>): Job {
+      const defaults = { id, key: Buffer.from('a\0'), salt: Buffer.alloc(16) }
       const rounds = { rounds: 16, totalRounds: 16, roundsLeft: new Float64Array(1) }
       const joined = { ...defaults, ...rounds, ...job }
       lanes.join(joined)
@@ -96,19 +103,81 @@ describe('secrets', () => {
     assert.ok(isZero(job.key))
     lanes.runChunk()
     assert.ok(memory.includes(inMemory))
-    lanes.leave(2)
+    lanes.cancel(2)
     assert.ok(!memory.includes(inMemory))
     assert.deepEqual(runToEnd(), [alone])
     assert.ok(isZero(memory))
   })
 })
 
+describe('jobs that join, end and are cancelled in any order', async () => {
+  const cases = await Promise.all(
+    Array.from({ length: 2 * MAX_LANES }, async (_, id) => {
+      const password = Buffer.from(randomBytes(30).toString('hex'))
+      const hash = parseHash(await bcrypt.hash(password, 4 + (id % 2))) ?? assert.fail()
+      return { id, password, inMemory: Buffer.from(password).swap32(), ...hash }
+    }),
+  )
+  const step = fc.record({ action: fc.constantFrom('join', 'run', 'cancel'), number: fc.nat(5) })
+  const history = fc.array(step, { minLength: 50, maxLength: 50 })
+
+  for (const name of KERNEL_NAMES) {
+    test(`have their own digests, and each is in memory once and only meanwhile: kernel ${name}`, t => {
+      const { join, lanes, memory } = createRig(t, Array(MAX_LANES).fill(0.2), name)
+      const waiting = [...cases]
+      const busy = new Map<number, (typeof cases)[number]>()
+      const leave = (id: number) => {
+        const left = busy.get(id) ?? assert.fail()
+        busy.delete(id)
+        waiting.push(left)
+        return left
+      }
+      const runChunk = () => {
+        for (const { id, digest } of lanes.runChunk()) {
+          assert.deepEqual(Buffer.from(digest), leave(id).digest)
+        }
+      }
+      const actions = {
+        join(number: number) {
+          const next = waiting[0]
+          if (!next || busy.size === MAX_LANES) return
+          busy.set(next.id, next)
+          waiting.shift()
+          const [key, rounds] = [Buffer.concat([next.password, Buffer.alloc(1)]), 2 ** next.cost]
+          join(next.id, { key, salt: next.salt, rounds, totalRounds: rounds * 2 ** (number % 3) })
+        },
+        run: () => lanes.isBusy() && runChunk(),
+        cancel(number: number) {
+          const id = [...busy.keys()][number]
+          if (id === undefined) return
+          lanes.cancel(id)
+          leave(id)
+        },
+      }
+      const check = (steps: typeof history extends fc.Arbitrary<infer T> ? T : never) => {
+        for (const { action, number } of steps) {
+          actions[action](number)
+          for (const { id, inMemory } of cases) {
+            assert.equal(memory.includes(inMemory), busy.has(id))
+            assert.equal(memory.indexOf(inMemory), memory.lastIndexOf(inMemory))
+          }
+          assert.ok(memory.subarray(busy.size * LANE_BYTES).every(byte => byte === 0))
+        }
+      }
+      // Each history goes on where the one before ended, so they cannot be made shorter.
+      fc.assert(fc.property(history, check), { numRuns: 20, endOnFailure: true })
+      while (lanes.isBusy()) runChunk()
+      assert.ok(memory.every(byte => byte === 0))
+    })
+  }
+})
+
 test('a lane is not freed by the cancellation of an earlier job', t => {
   const { join, lanes, runToEnd } = createRig(t)
-  join(1, { id: 7 })
+  join(7, {})
   runToEnd()
-  join(1, { id: 8 })
-  lanes.leave(7)
+  join(8, {})
+  lanes.cancel(7)
   assert.deepEqual(
     runToEnd().map(({ id }) => id),
     [8],
@@ -119,7 +188,7 @@ describe('the measured times', () => {
   const ENDLESS = { rounds: 2 ** 30, totalRounds: 2 ** 30 }
 
   test('give chunks of about 2 ms', t => {
-    const { join, lanes, chunks } = createRig(t, [0.1, 0.125, 0.5])
+    const { join, lanes, chunks } = createRig(t, [0.1, 0.125, 0.5, 1, 1, 1])
     for (const lane of [0, 1, 2]) {
       join(lane, ENDLESS)
       lanes.runChunk()
@@ -131,52 +200,51 @@ describe('the measured times', () => {
   })
 
   test('learn with one busy lane that all rounds are slower', t => {
-    const { join, lanes, times, load } = createRig(t, [1, 1.25, 5])
+    const { join, lanes, fastestMs, slowdown, load } = createRig(t, [1, 1.25, 5, 6, 7, 8])
     join(0, ENDLESS)
     load.slowdown = 2
     while (load.nowMs < 200) lanes.runChunk()
-    const [slowdown = 0, ...fastest] = times
-    assert.ok(slowdown > 1.6 && slowdown < 1.9, String(slowdown))
-    assert.deepEqual(fastest, [1, 1.25, 5])
+    assert.ok(slowdown() > 1.6 && slowdown() < 1.9, String(slowdown()))
+    assert.deepEqual([...fastestMs], [1, 1.25, 5, 6, 7, 8])
     load.slowdown = 1
     while (load.nowMs < 400) lanes.runChunk()
-    assert.ok((times[0] ?? 0) > 1.1, String(times[0]))
+    assert.ok(slowdown() > 1.1, String(slowdown()))
     while (load.nowMs < 2_500) lanes.runChunk()
-    assert.ok((times[0] ?? 0) < 1.02, String(times[0]))
+    assert.ok(slowdown() < 1.02, String(slowdown()))
   })
 
   test('count a short chunk less than a whole one', t => {
-    const { join, lanes, times, load } = createRig(t, [0.1, 0.125, 0.5])
+    const { join, lanes, slowdown, load } = createRig(t, [0.1, 0.125, 0.5, 1, 1, 1])
     load.slowdown = 11
     join(0, { rounds: 1, totalRounds: 1 })
     lanes.runChunk()
-    assert.ok(Math.abs((times[0] ?? 0) - 1.01) < 1e-9, String(times[0]))
+    assert.ok(Math.abs(slowdown() - 1.01) < 1e-9, String(slowdown()))
     join(0, ENDLESS)
     lanes.runChunk()
-    assert.ok(Math.abs((times[0] ?? 0) - 1.2098) < 1e-9, String(times[0]))
+    assert.ok(Math.abs(slowdown() - 1.2098) < 1e-9, String(slowdown()))
   })
 
   test('remember the fastest round', t => {
-    const { join, lanes, times, load } = createRig(t, [0.1, 0.125, 0.5])
+    const { join, lanes, fastestMs, slowdown, load } = createRig(t, [0.1, 0.125, 0.5, 1, 1, 1])
     join(0, ENDLESS)
     load.slowdown = 0.5
     lanes.runChunk()
     load.slowdown = 1
     lanes.runChunk()
-    assert.ok(Math.abs((times[1] ?? 0) - 0.05) < 1e-9)
-    assert.ok((times[0] ?? 0) > 1)
+    assert.ok(Math.abs((fastestMs[0] ?? 0) - 0.05) < 1e-9)
+    assert.ok(slowdown() > 1)
   })
 
   test('that a busy neighbour disturbed at the start are corrected while one lane is busy', t => {
-    const { join, runToEnd, times, memory } = createRig(t, [1, 1.25, 1.5])
+    const roundMs = [1, 1.25, 1.5, 2, 2.5, 3]
+    const { join, runToEnd, fastestMs, memory } = createRig(t, roundMs)
     join(0, {})
     const [alone] = runToEnd()
-    times.set([10, 12.5, 15], 1)
-    join(0, { totalRounds: 2 ** 10 })
+    fastestMs.set([10, 12.5, 15, 20, 25, 30])
+    join(0, { totalRounds: 2 ** 11 })
     const done = runToEnd()
-    const [, ...corrected] = times
-    for (const [i, ms] of [1, 1.25, 1.5].entries()) {
-      assert.ok(Math.abs((corrected[i] ?? 0) - ms) < 1e-9, String(corrected))
+    for (const [i, ms] of roundMs.entries()) {
+      assert.ok(Math.abs((fastestMs[i] ?? 0) - ms) < 1e-9, String(fastestMs))
     }
     assert.deepEqual(done, [alone])
     assert.ok(memory.every(byte => byte === 0))

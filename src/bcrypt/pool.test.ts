@@ -14,7 +14,7 @@ import {
 } from '../../test/hashing/hash-cases.ts'
 import { parseHash } from './hash-text.ts'
 import { MAX_LANES } from './memory.js'
-import { openLanes } from './pool.ts'
+import { openLanes, usefulLanes } from './pool.ts'
 
 const ENDLESS = 2 ** 30
 const stored = parseHash(await bcrypt.hash('password', 4))
@@ -41,22 +41,22 @@ describe('hashing', async () => {
   after(() => hasher.close())
 
   test('500 hashes have the digests of npm bcrypt', async () => {
-    assert.equal(await checkInAllLanes(hasher, await makeHashCases(500, NEVER_CANCELLED)), 0)
+    const cases = await makeHashCases(500, NEVER_CANCELLED)
+    assert.equal(await checkInAllLanes(hasher, MAX_LANES, cases), 0)
   })
 
   test('no job gets the digest of another while many are cancelled', async () => {
     const cases = await makeHashCases(200, OFTEN_CANCELLED)
     const cancelledAtOnce = cases.filter(each => each.cancelAfterTurns === 0).length
-    const cancelled = await checkInAllLanes(hasher, cases)
+    const cancelled = await checkInAllLanes(hasher, MAX_LANES, cases)
     assert.ok(cancelledAtOnce > 0 && cancelled > cancelledAtOnce && cancelled < cases.length)
   })
 
-  test('each thread has a time of a round for each number of lanes', () => {
-    for (const thread of [0, 1]) {
-      const roundMs = hasher.roundMs(thread)
-      assert.equal(roundMs.length, MAX_LANES)
-      for (const ms of roundMs) assert.ok(ms > 0 && ms < 1_000, String(ms))
-    }
+  test('each thread has a time of a round for each number of hashes that is worth it, the same for all threads', () => {
+    const [first = [], second = []] = [0, 1].map(hasher.roundMs)
+    assert.ok(first.length >= 1 && first.length <= MAX_LANES)
+    assert.equal(second.length, first.length)
+    for (const ms of [...first, ...second]) assert.ok(ms > 0 && ms < 1_000, String(ms))
   })
 
   test('a job knows its thread, and how many rounds are left at any time', async () => {
@@ -84,13 +84,25 @@ describe('hashing', async () => {
   test('no worker was lost meanwhile', () => assert.deepEqual(lost, []))
 })
 
+test('as many lanes are used as the processor gains from', () => {
+  const MEASURED: [lanes: number, on: string, roundMs: number[]][] = [
+    [3, 'Xeon (Cascade Lake)', [0.06, 0.065, 0.088, 0.142]],
+    [3, 'Neoverse-N1', [0.073, 0.09, 0.113]],
+    [4, 'EPYC (Zen 3)', [0.0737, 0.0796, 0.087, 0.1013, 0.1385, 0.166]],
+    [5, 'EPYC (Zen 5)', [0.0391, 0.0402, 0.0431, 0.0462, 0.0534, 0.0649]],
+    [1, 'one that gains nothing', [0.06, 0.12, 0.18, 0.24, 0.3, 0.36]],
+    [1, 'one that was not measured', Array(MAX_LANES).fill(Number.POSITIVE_INFINITY)],
+  ]
+  for (const [lanes, on, roundMs] of MEASURED) assert.equal(usefulLanes(roundMs), lanes, on)
+})
+
 describe('a worker that dies', () => {
   const DEATHS: [how: string, kill: (worker: Worker) => void, message: string][] = [
     ['is terminated', worker => worker.terminate(), 'a hashing thread ended'],
     [
-      'gets a job for an occupied lane',
-      worker => worker.postMessage({ id: -1, lane: 0 }),
-      'lane 0 is occupied',
+      'gets a job although no lane is free',
+      worker => worker.postMessage({ id: -1 }),
+      'no lane is free',
     ],
   ]
   for (const [how, kill, message] of DEATHS) {

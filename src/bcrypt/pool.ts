@@ -7,12 +7,11 @@ import { Worker } from 'node:worker_threads'
 import { fasterKernel } from './faster-kernel.ts'
 import { parseHash } from './hash-text.ts'
 import type { Hasher } from './hasher.ts'
-import { createTimes, type Done, type Job } from './lanes.js'
+import { createSpeed, type Done, type Job, type Speed, shareNumbers } from './lanes.js'
 import { MAX_LANES } from './memory.js'
 import type { KnownAnswer, Message, WorkerData } from './worker.js'
 
 type Running = {
-  lane: number
   resolve: (digest: Buffer | null) => void
   reject: (error: Error) => void
 }
@@ -22,7 +21,7 @@ type Thread = {
   /** By the ids of the jobs. */
   running: Map<number, Running>
   /** Written by the worker. */
-  times: Float64Array
+  speed: Speed
 }
 
 const WORKER = join(import.meta.dirname, 'worker.js')
@@ -30,11 +29,17 @@ const KERNEL = join(import.meta.dirname, 'kernel.wasm')
 /** A worker holds some objects and the kernel's memory. More would be a leak. */
 const RESOURCE_LIMITS = { maxOldGenerationSizeMb: 16, maxYoungGenerationSizeMb: 2 }
 
+/** This share of the highest throughput is enough: with more lanes, each hash would only take longer. */
+const ENOUGH = 0.97
+
 /** Test vectors of pyca/bcrypt, one per lane, which a worker checks at its start. Their cost is the lowest. */
 const KNOWN_ANSWERS = [
   ['Kk4DQuMMfZL9o', '$2b$04$cVWp4XaNU8a4v1uMRum2SO026BWLIoQMD/TXg5uZV.0P.uO8m3YEm'],
   ['9IeRXmnGxMYbs', '$2b$04$pQ7gRO7e6wx/936oXhNjrOUNOHL1D0h1N2IDbJZYs.1ppzSof6SPy'],
   ['xVQVbwa1S0M8r', '$2b$04$SQe9knOzepOVKoYXo9xTteNYr6MBwVz4tpriJVe3PNgYufGIsgKcW'],
+  ['Zfgr26LWd22Za', '$2b$04$eH8zX.q5Q.j2hO1NkVYJQOM6KxntS/ow3.YzVmFrE4t//CoF4fvne'],
+  ['Tg4daC27epFBE', '$2b$04$ahiTdwRXpUG2JLRcIznxc.s1.ydaPGD372bsGs8NqyYjLY1inG5n2'],
+  ['xhQPMmwh5ALzW', '$2b$04$nQn78dV0hGHf5wUBe0zOFu8n07ZbWWOKoGasZKRspZxtt.vBRNMIy'],
 ] as const
 
 /** `onLost` is called when a worker has died and its jobs have been rejected. */
@@ -43,12 +48,15 @@ export async function openLanes(threads: number, onLost: (error: Error) => void)
   const module = new WebAssembly.Module(readFileSync(KERNEL))
   const kernel = fasterKernel(module)
   const knownAnswers = KNOWN_ANSWERS.map(([password, hash]) => toKnownAnswer(password, hash))
-  const pool = Array.from({ length: threads }, createThread)
+  const { fastestMs } = createSpeed()
+  const pool = Array.from({ length: threads }, (): Thread => {
+    return { worker: null, running: new Map(), speed: createSpeed(fastestMs) }
+  })
   let isOpen = false
   let nextId = 0
 
   function startWorker(thread: Thread): Worker {
-    const workerData: WorkerData = { module, kernel, times: thread.times, knownAnswers }
+    const workerData: WorkerData = { module, kernel, speed: thread.speed, knownAnswers }
     const worker = new Worker(WORKER, {
       workerData,
       execArgv: [],
@@ -90,26 +98,25 @@ export async function openLanes(threads: number, onLost: (error: Error) => void)
     name: 'lanes',
     threads,
     roundMs(thread) {
-      const [slowdown = 1, ...fastestMs] = at(pool, thread).times
-      return fastestMs.map(ms => slowdown * ms)
+      const [slowdown = 1] = at(pool, thread).speed.slowdown
+      return Array.from(fastestMs.subarray(0, usefulLanes(fastestMs)), ms => slowdown * ms)
     },
     start(index, { password, salt, rounds, totalRounds }) {
       if (!isOpen) throw new Error('the hashing threads have been closed')
       const thread = at(pool, index)
       const { running } = thread
-      const lane = freeLane(thread)
+      if (running.size === MAX_LANES) throw new Error('the thread has no free lane')
       const worker = thread.worker ?? startWorker(thread)
       const id = nextId++
-      const roundsLeft = new Float64Array(new SharedArrayBuffer(Float64Array.BYTES_PER_ELEMENT))
-      roundsLeft[0] = totalRounds
+      const roundsLeft = shareNumbers(1, totalRounds)
       const key = toKey(password)
       // A copy of the salt: a message with a part of Node's shared buffer would contain all of it.
       const job: Job = {
-        ...{ id, lane, key, salt: new Uint8Array(salt) },
+        ...{ id, key, salt: new Uint8Array(salt) },
         ...{ rounds, totalRounds, roundsLeft },
       }
       const { promise, resolve, reject } = Promise.withResolvers<Buffer | null>()
-      running.set(id, { lane, resolve, reject })
+      running.set(id, { resolve, reject })
       worker.ref()
       worker.postMessage(job satisfies Message, [key.buffer])
       return {
@@ -127,10 +134,6 @@ export async function openLanes(threads: number, onLost: (error: Error) => void)
   }
 }
 
-function createThread(): Thread {
-  return { worker: null, running: new Map(), times: createTimes() }
-}
-
 /** Frees the job's lane; undefined if the job has ended before. */
 function end({ worker, running }: Thread, id: number): Running | undefined {
   const job = running.get(id)
@@ -140,10 +143,11 @@ function end({ worker, running }: Thread, id: number): Running | undefined {
   return job
 }
 
-function freeLane({ running }: Thread): number {
-  const taken = new Set(Array.from(running.values(), job => job.lane))
-  for (let lane = 0; lane < MAX_LANES; lane++) if (!taken.has(lane)) return lane
-  throw new Error('the thread has no free lane')
+/** The fewest lanes that have enough of the highest throughput. */
+export function usefulLanes(fastestMs: Iterable<number>): number {
+  const throughputs = Array.from(fastestMs, (ms, i) => (i + 1) / ms)
+  const enough = ENOUGH * Math.max(...throughputs)
+  return 1 + throughputs.findIndex(throughput => throughput >= enough)
 }
 
 /** The password and a NUL. Outside V8's heap, where small arrays are copied and the copies stay. */

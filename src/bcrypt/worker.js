@@ -8,14 +8,13 @@ import { createLanes, instantiate } from './lanes.js'
  * @typedef {{
  *   module: WebAssembly.Module
  *   kernel: import('./lanes.js').KernelName
- *   times: Float64Array
+ *   speed: import('./lanes.js').Speed
  *   knownAnswers: KnownAnswer[]
  * }} WorkerData
  * @typedef {{ key: Uint8Array, salt: Uint8Array, rounds: number, digest: Uint8Array }} KnownAnswer
  * @typedef {Job | { cancelledId: number }} Message
  */
 
-const SETS = [[0], [1], [2], [0, 1], [0, 2], [1, 2], [0, 1, 2]]
 /** Short, so that other load on the machine interrupts only some of the chunks. */
 const MEASURED_CHUNK_MS = 0.25
 // The measurement ends when a pass has changed no time by more than three percent: then V8's optimising compiler
@@ -25,9 +24,9 @@ const MOST_PASSES = 5
 
 const port = parentPort
 if (!port) throw new Error('to be run as a worker')
-const { module, kernel, times, knownAnswers } = /** @type {WorkerData} */ (workerData)
+const { module, kernel, speed, knownAnswers } = /** @type {WorkerData} */ (workerData)
 testAndMeasure()
-const lanes = createLanes(instantiate(module), kernel, times)
+const lanes = createLanes(instantiate(module), kernel, speed)
 port.on('message', message => {
   receive(message)
   // While hashes are computed, this function does not return: it asks for messages between chunks.
@@ -42,38 +41,35 @@ port.postMessage('ready')
 
 /** @param {Message} message */
 function receive(message) {
-  if ('cancelledId' in message) lanes.leave(message.cancelledId)
+  if ('cancelledId' in message) lanes.cancel(message.cancelledId)
   else lanes.join(message)
 }
 
-/** Computes hashes with known digests in every set of lanes, which also measures the times. */
+/** Computes hashes with known digests with each number of lanes, which also measures the times. */
 function testAndMeasure() {
-  const lanes = createLanes(instantiate(module), kernel, times, MEASURED_CHUNK_MS)
-  const fastest = times.subarray(1)
+  const lanes = createLanes(instantiate(module), kernel, speed, MEASURED_CHUNK_MS)
+  const { fastestMs, slowdown } = speed
   for (let passes = 0, isChanged = true; isChanged && passes < MOST_PASSES; passes++) {
-    const before = fastest.slice()
-    for (const set of SETS) testSet(lanes, set)
-    isChanged = fastest.some((ms, i) => ms < (before[i] ?? 0) * CHANGED)
+    const before = fastestMs.slice()
+    for (const i of knownAnswers.keys()) test(lanes, knownAnswers.slice(0, i + 1))
+    isChanged = fastestMs.some((ms, i) => ms < (before[i] ?? 0) * CHANGED)
   }
   // What it measured was V8's compiler rather than other load.
-  times[0] = 1
+  slowdown[0] = 1
 }
 
 /**
  * @param {ReturnType<typeof createLanes>} lanes
- * @param {number[]} set
+ * @param {KnownAnswer[]} answers
  */
-function testSet(lanes, set) {
-  for (const lane of set) {
-    const answer = knownAnswers[lane]
-    if (!answer) throw new Error(`lane ${lane} has no known answer`)
-    const { key, salt, rounds } = answer
+function test(lanes, answers) {
+  for (const [id, { key, salt, rounds }] of answers.entries()) {
     const work = { rounds, totalRounds: rounds, roundsLeft: new Float64Array(1) }
-    lanes.join({ id: lane, lane, key: key.slice(), salt, ...work })
+    lanes.join({ id, key: key.slice(), salt, ...work })
   }
   while (lanes.isBusy()) {
     for (const { id, digest } of lanes.runChunk()) {
-      if (Buffer.compare(digest, knownAnswers[id]?.digest ?? new Uint8Array()) !== 0) {
+      if (Buffer.compare(digest, answers[id]?.digest ?? new Uint8Array()) !== 0) {
         throw new Error('the kernel computed a wrong digest')
       }
     }

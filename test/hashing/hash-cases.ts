@@ -7,7 +7,8 @@ import bcrypt from 'bcrypt'
 import fc from 'fast-check'
 import { encodeBase64, parseHash } from '../../src/bcrypt/hash-text.ts'
 import type { Hasher } from '../../src/bcrypt/hasher.ts'
-import { createLanes, createTimes, instantiate, type KernelName } from '../../src/bcrypt/lanes.js'
+import { createLanes, createSpeed, instantiate, type KernelName } from '../../src/bcrypt/lanes.js'
+import { MAX_LANES } from '../../src/bcrypt/memory.js'
 import { anyText } from '../support/any-text.ts'
 
 type HashInput = ReturnType<typeof inputs> extends fc.Arbitrary<infer T> ? T : never
@@ -54,10 +55,14 @@ export async function makeHashCases(count: number, cancelAfterTurns: fc.Arbitrar
 }
 
 /**
- * Runs the cases with all lanes of all threads busy, and compares each digest with its own. Returns how many
- * were cancelled before they ended.
+ * Runs the cases, so many at a time in each thread, and compares each digest with its own. Returns how many were
+ * cancelled before they ended.
  */
-export async function checkInAllLanes(hasher: Hasher, cases: HashCase[]): Promise<number> {
+export async function checkInAllLanes(
+  hasher: Hasher,
+  lanes: number,
+  cases: HashCase[],
+): Promise<number> {
   const remaining = cases.values()
   let cancelled = 0
   const runNext = async (thread: number) => {
@@ -80,13 +85,16 @@ export async function checkInAllLanes(hasher: Hasher, cases: HashCase[]): Promis
       assert.ok(!computed || cancelAfterTurns !== 0)
     }
   }
-  const threads = Array.from({ length: hasher.threads }, (_, thread) => thread)
-  await Promise.all(threads.flatMap(thread => hasher.roundMs(thread).map(() => runNext(thread))))
+  const jobs = Array.from({ length: hasher.threads * lanes }, (_, i) => runNext(i % hasher.threads))
+  await Promise.all(jobs)
   return cancelled
 }
 
 const KERNEL = resolve(import.meta.dirname, '../../src/bcrypt/kernel.wasm')
-const SETS_OF_LANES = [[0], [1], [2], [0, 1], [0, 2], [1, 2], [0, 1, 2]]
+/** How many jobs a turn has: one, two, … MAX_LANES, one, … */
+const sizeOf = (turn: number) => 1 + (turn % MAX_LANES)
+/** In all these turns: 1 + 2 + … + MAX_LANES. */
+const PLACES = (MAX_LANES * (MAX_LANES + 1)) / 2
 
 // Test vectors of Openwall's crypt_blowfish (wrapper.c), except those that reproduce errors of old versions.
 const PUBLISHED: [password: string, hash: string][] = [
@@ -105,9 +113,9 @@ const PUBLISHED: [password: string, hash: string][] = [
 
 type KernelCase = Pick<HashCase, 'password' | 'passwordHash' | 'levelledBy'>
 
-/** Each published password in each place of the sets of lanes: it has another place in each turn of the sets. */
+/** Each published password in each place of each number of lanes. */
 export const PUBLISHED_CASES = PUBLISHED.flatMap((_, turn) =>
-  SETS_OF_LANES.flat().map((_, place): KernelCase => {
+  Array.from({ length: PLACES }, (_, place): KernelCase => {
     const [password = '', passwordHash = ''] = PUBLISHED[(place + turn) % PUBLISHED.length] ?? []
     return { password: Buffer.from(password, 'latin1'), passwordHash, levelledBy: 0 }
   }),
@@ -116,19 +124,18 @@ export const PUBLISHED_CASES = PUBLISHED.flatMap((_, turn) =>
 /** Compares the digests of one kernel, even if another one is faster here. Returns how many. */
 export function checkKernel(name: KernelName, cases: KernelCase[]): number {
   const kernel = instantiate(new WebAssembly.Module(readFileSync(KERNEL)))
-  const lanes = createLanes(kernel, name, createTimes())
+  const lanes = createLanes(kernel, name, createSpeed())
   let compared = 0
   for (let turn = 0; compared < cases.length; turn++) {
-    const set = SETS_OF_LANES[turn % SETS_OF_LANES.length] ?? []
     const expected = new Map<number, Buffer>()
-    for (const [i, each] of cases.slice(compared, compared + set.length).entries()) {
+    for (const [id, each] of cases.slice(compared, compared + sizeOf(turn)).entries()) {
       const { cost, salt, digest } = parseHash(each.passwordHash) ?? assert.fail()
-      const [lane, rounds] = [set[i] ?? 0, 2 ** cost]
+      const rounds = 2 ** cost
       const key = Uint8Array.from([...each.password, 0])
       const totalRounds = rounds * 2 ** each.levelledBy
       const roundsLeft = new Float64Array(1)
-      lanes.join({ id: lane, lane, key, salt, rounds, totalRounds, roundsLeft })
-      expected.set(lane, digest)
+      lanes.join({ id, key, salt, rounds, totalRounds, roundsLeft })
+      expected.set(id, digest)
     }
     while (lanes.isBusy()) {
       for (const { id, digest } of lanes.runChunk()) {

@@ -25,7 +25,7 @@ const PATIENT_MS = 5_000
 /** For callers that must keep the service busy, and yet leave the cores to the hashes. */
 export const IMPATIENT_MS = 100
 /** Callers that keep every core busy, also if it computes several hashes at a time. */
-export const SATURATING = 4 * availableParallelism()
+export const SATURATING = 8 * availableParallelism()
 
 let requestsSoFar = 0
 

@@ -58,7 +58,12 @@ export function fixed(value: number, digits = 0): string {
 
 /** How often each status was answered, in words. */
 export function describeStatuses(statuses: number[]): string {
-  const counts = new Map<number, number>()
-  for (const status of statuses) counts.set(status, (counts.get(status) ?? 0) + 1)
-  return [...counts].map(([status, count]) => `${count} × ${status || 'no answer'}`).join(', ')
+  return tally(statuses.map(status => status || 'no answer'))
+}
+
+/** How often each value occurs. */
+export function tally(values: (string | number)[]): string {
+  const counts = new Map<string | number, number>()
+  for (const value of values) counts.set(value, (counts.get(value) ?? 0) + 1)
+  return [...counts].map(([value, count]) => `${count} × ${value}`).join(', ')
 }

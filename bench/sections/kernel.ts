@@ -1,31 +1,40 @@
-// How long a bcrypt round takes on this machine, with npm bcrypt and with each kernel of src/bcrypt for one, two
-// and three hashes at a time.
+// How long a bcrypt round takes on this machine, with npm bcrypt and with each kernel of src/bcrypt for each number of
+// hashes at a time; and what the service chooses at its start.
 import { readFileSync } from 'node:fs'
-import { join } from 'node:path'
 import bcrypt from 'bcrypt'
 import { instantiate, KERNEL_NAMES, roundsOf } from '../../src/bcrypt/lanes.js'
-import { LANE_BYTES } from '../../src/bcrypt/memory.js'
-import { type Findings, fixed, type Run } from '../findings.ts'
-import { PROJECT } from '../service.ts'
+import { MAX_LANES } from '../../src/bcrypt/memory.js'
+import { type Findings, fixed, type Run, type Table, tally } from '../findings.ts'
+import { type HashingStart, KERNEL_FILE, startHashing } from '../hashing-start.ts'
+import { start } from '../processes.ts'
+import { median } from '../statistics.ts'
 
-const LANE_COUNTS = [1, 2, 3]
+const LANE_COUNTS = Array.from({ length: MAX_LANES }, (_, i) => i + 1)
 const DURATION_MS = 6_000
 /** Short, so that other load interrupts only some of the measurements. */
 const ROUNDS = 8
 const SETTING = `$2b$04$${'.'.repeat(22)}`
 /** 16, and what takes as long in the beginning and the end of a hash: 521 and 192 blocks, of 1042 per round. */
 const NATIVE_ROUNDS = 16 + (521 + 192) / 1042
+const BUSY_PROCESSES = [0, 1, 2, 4]
+const STARTS = 10
 
-export async function measureKernel({ isQuick, progress }: Run): Promise<Findings> {
+export async function measureKernel(run: Run): Promise<Findings> {
+  return {
+    title: 'bcrypt rounds',
+    tables: [measureRounds(run), await measureChoice(run)],
+    targets: [],
+  }
+}
+
+function measureRounds({ isQuick, progress }: Run): Table {
   progress('rounds')
-  const file = join(PROJECT, 'src/bcrypt/kernel.wasm')
-  const kernel = instantiate(new WebAssembly.Module(readFileSync(file)))
-  const lanes = LANE_COUNTS.map(count => count - 1)
-  for (const lane of lanes) kernel.begin(lane * LANE_BYTES)
+  const kernel = instantiate(new WebAssembly.Module(readFileSync(KERNEL_FILE)))
+  for (const count of LANE_COUNTS) kernel.begin(count - 1)
   const native = measure(NATIVE_ROUNDS, () => bcrypt.hashSync('password', SETTING))
   const kernels = KERNEL_NAMES.map(name => {
     const counts = LANE_COUNTS.map(count => {
-      const run = roundsOf(kernel, name, lanes.slice(0, count))
+      const run = roundsOf(kernel, name, count)
       return measure(ROUNDS, () => run(ROUNDS))
     })
     return { name, counts }
@@ -42,23 +51,17 @@ export async function measureKernel({ isQuick, progress }: Run): Promise<Finding
     return [name, ...cells, fixed(perHash, 4), fixed(native.roundMs() / perHash, 2)]
   }
   return {
-    title: 'bcrypt rounds',
-    tables: [
-      {
-        title: 'Milliseconds per round of all hashes of one thread',
-        head: ['', 'one hash', 'two', 'three', 'per hash at best', 'throughput ÷ npm bcrypt'],
-        rows: [
-          toRow('npm bcrypt', [native.roundMs()]),
-          ...kernels.map(({ name, counts }) =>
-            toRow(
-              name,
-              counts.map(each => each.roundMs()),
-            ),
-          ),
-        ],
-      },
+    title: 'Milliseconds per round of all hashes of one thread, by their number',
+    head: ['', ...LANE_COUNTS.map(String), 'per hash at best', 'throughput ÷ npm bcrypt'],
+    rows: [
+      toRow('npm bcrypt', [native.roundMs()]),
+      ...kernels.map(({ name, counts }) =>
+        toRow(
+          name,
+          counts.map(each => each.roundMs()),
+        ),
+      ),
     ],
-    targets: [],
   }
 }
 
@@ -72,5 +75,30 @@ function measure(rounds: number, run: () => unknown) {
       run()
       bestMs = Math.min(bestMs, performance.now() - beganMs)
     },
+  }
+}
+
+async function measureChoice({ isQuick, progress }: Run): Promise<Table> {
+  const rows: string[][] = []
+  for (const count of BUSY_PROCESSES) {
+    progress(`starts beside ${count} busy processes`)
+    const busy = Array.from({ length: count }, () =>
+      start([process.execPath, '-e', 'for(;;);'], {}),
+    )
+    const found: HashingStart[] = []
+    for (let i = 0; i < (isQuick ? 2 : STARTS); i++) found.push(await startHashing())
+    await Promise.all(busy.map(({ stop }) => stop()))
+    rows.push([
+      String(count),
+      tally(found.map(({ kernel }) => kernel)),
+      tally(found.flatMap(({ lanes }) => lanes)),
+      `${fixed(median(found.map(({ openMs }) => openMs)))} ms`,
+      `${fixed(median(found.map(({ bytes }) => bytes)) / 2 ** 20, 1)} MiB`,
+    ])
+  }
+  return {
+    title: 'What is chosen at the start',
+    head: ['other busy processes', 'kernel', 'hashes at a time, by threads', 'time', 'memory'],
+    rows,
   }
 }

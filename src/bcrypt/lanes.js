@@ -48,22 +48,13 @@ const DIGEST_BYTES = 23
 const NEWEST_SHARES = [0.02, 0.004]
 
 /**
- * Numbers in memory that all threads read and write.
+ * Numbers in memory that all threads read and write, without locks: a lost time is measured again.
  * @param {number} length
  * @param {number} value
  */
 export function shareNumbers(length, value) {
   const memory = new SharedArrayBuffer(length * Float64Array.BYTES_PER_ELEMENT)
   return new Float64Array(memory).fill(value)
-}
-
-/**
- * The speed of a thread.
- * @param {Float64Array} fastestMs
- * @returns {Speed}
- */
-export function createSpeed(fastestMs = shareNumbers(MAX_LANES, Number.POSITIVE_INFINITY)) {
-  return { fastestMs, slowdown: shareNumbers(1, 1) }
 }
 
 /** @param {WebAssembly.Module} module */

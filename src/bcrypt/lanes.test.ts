@@ -5,12 +5,11 @@ import { join } from 'node:path'
 import { describe, type TestContext, test } from 'node:test'
 import bcrypt from 'bcrypt'
 import fc from 'fast-check'
-import { checkKernel, PUBLISHED_CASES } from '../../test/hashing/hash-cases.ts'
+import { checkKernel, createSpeed, PUBLISHED_CASES } from '../../test/hashing/hash-cases.ts'
 import { assemble } from '../../tools/bcrypt-kernel.ts'
 import { parseHash } from './hash-text.ts'
 import {
   createLanes,
-  createSpeed,
   type Done,
   instantiate,
   type Job,

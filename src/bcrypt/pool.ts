@@ -7,7 +7,7 @@ import { Worker } from 'node:worker_threads'
 import { fasterKernel } from './faster-kernel.ts'
 import { parseHash } from './hash-text.ts'
 import type { Hasher } from './hasher.ts'
-import { createSpeed, type Done, type Job, type Speed, shareNumbers } from './lanes.js'
+import { type Done, type Job, type Speed, shareNumbers } from './lanes.js'
 import { MAX_LANES } from './memory.js'
 import type { KnownAnswer, Message, WorkerData } from './worker.js'
 
@@ -48,9 +48,10 @@ export async function openLanes(threads: number, onLost: (error: Error) => void)
   const module = new WebAssembly.Module(readFileSync(KERNEL))
   const kernel = fasterKernel(module)
   const knownAnswers = KNOWN_ANSWERS.map(([password, hash]) => toKnownAnswer(password, hash))
-  const { fastestMs } = createSpeed()
+  const fastestMs = shareNumbers(MAX_LANES, Number.POSITIVE_INFINITY)
   const pool = Array.from({ length: threads }, (): Thread => {
-    return { worker: null, running: new Map(), speed: createSpeed(fastestMs) }
+    const speed = { fastestMs, slowdown: shareNumbers(1, 1) }
+    return { worker: null, running: new Map(), speed }
   })
   let isOpen = false
   let nextId = 0

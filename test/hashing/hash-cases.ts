@@ -7,7 +7,13 @@ import bcrypt from 'bcrypt'
 import fc from 'fast-check'
 import { encodeBase64, parseHash } from '../../src/bcrypt/hash-text.ts'
 import type { Hasher } from '../../src/bcrypt/hasher.ts'
-import { createLanes, createSpeed, instantiate, type KernelName } from '../../src/bcrypt/lanes.js'
+import {
+  createLanes,
+  instantiate,
+  type KernelName,
+  type Speed,
+  shareNumbers,
+} from '../../src/bcrypt/lanes.js'
 import { MAX_LANES } from '../../src/bcrypt/memory.js'
 import { anyText } from '../support/any-text.ts'
 
@@ -120,6 +126,12 @@ export const PUBLISHED_CASES = PUBLISHED.flatMap((_, turn) =>
     return { password: Buffer.from(password, 'latin1'), passwordHash, levelledBy: 0 }
   }),
 )
+
+/** That of a thread without another one, before it has computed anything. */
+export function createSpeed(): Speed {
+  const fastestMs = shareNumbers(MAX_LANES, Number.POSITIVE_INFINITY)
+  return { fastestMs, slowdown: shareNumbers(1, 1) }
+}
 
 /** Compares the digests of one kernel, even if another one is faster here. Returns how many. */
 export function checkKernel(name: KernelName, cases: KernelCase[]): number {

@@ -1,16 +1,10 @@
-// A process that opens the hashing threads once and tells what they chose, how long that took and how much memory.
-import { readFileSync } from 'node:fs'
+// A process that opens the hashing threads once and tells how many lanes they chose, how long that took and how much memory.
 import { availableParallelism } from 'node:os'
-import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { fasterKernel } from '../src/bcrypt/faster-kernel.ts'
 import { openLanes } from '../src/bcrypt/pool.ts'
 import { start } from './processes.ts'
-import { PROJECT } from './service.ts'
 
-export const KERNEL_FILE = join(PROJECT, 'src/bcrypt/kernel.wasm')
-
-export type HashingStart = { kernel: string; lanes: number[]; openMs: number; bytes: number }
+export type HashingStart = { lanes: number; openMs: number; bytes: number }
 
 export async function startHashing(): Promise<HashingStart> {
   const command = [process.execPath, fileURLToPath(import.meta.url)]
@@ -31,7 +25,6 @@ if (import.meta.main) {
   })
   const openMs = performance.now() - beganMs
   const bytes = process.memoryUsage.rss() - bytesBefore
-  const lanes = Array.from({ length: hasher.threads }, (_, thread) => hasher.roundMs(thread).length)
-  const kernel = fasterKernel(new WebAssembly.Module(readFileSync(KERNEL_FILE)))
-  process.send?.({ kernel, lanes, openMs, bytes } satisfies HashingStart)
+  const lanes = hasher.roundMs(0).length
+  process.send?.({ lanes, openMs, bytes } satisfies HashingStart)
 }

@@ -22,7 +22,7 @@ const SERVICES = [
   { password: 'lanes', engine: 'postgres', saturating: SATURATING, limit: LANES_LIMIT },
   { password: 'native', engine: 'sqlite', saturating: 2 * availableParallelism(), limit: 0.95 },
 ] as const
-/** Three hashes per core, which the lanes compute at a time on every processor; and a single login. */
+/** Three hashes per core, which a thread computes at a time on every processor that was tried; and a single login. */
 const IN_FLIGHT = [3 * availableParallelism(), 1]
 
 /** Measures in short slices in turn, so that a disturbance of the machine affects all of them. */

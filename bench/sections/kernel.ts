@@ -1,12 +1,14 @@
 // How long a bcrypt round takes on this machine, with npm bcrypt and with each kernel of src/bcrypt for each number of
 // hashes at a time; and what the service chooses at its start.
 import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import bcrypt from 'bcrypt'
 import { instantiate, KERNEL_NAMES, roundsOf } from '../../src/bcrypt/lanes.js'
 import { MAX_LANES } from '../../src/bcrypt/memory.js'
 import { type Findings, fixed, type Run, type Table, tally } from '../findings.ts'
-import { type HashingStart, KERNEL_FILE, startHashing } from '../hashing-start.ts'
+import { type HashingStart, startHashing } from '../hashing-start.ts'
 import { start } from '../processes.ts'
+import { PROJECT } from '../service.ts'
 import { median } from '../statistics.ts'
 
 const LANE_COUNTS = Array.from({ length: MAX_LANES }, (_, i) => i + 1)
@@ -29,7 +31,8 @@ export async function measureKernel(run: Run): Promise<Findings> {
 
 function measureRounds({ isQuick, progress }: Run): Table {
   progress('rounds')
-  const kernel = instantiate(new WebAssembly.Module(readFileSync(KERNEL_FILE)))
+  const file = join(PROJECT, 'src/bcrypt/kernel.wasm')
+  const kernel = instantiate(new WebAssembly.Module(readFileSync(file)))
   for (const count of LANE_COUNTS) kernel.begin(count - 1)
   const native = measure(NATIVE_ROUNDS, () => bcrypt.hashSync('password', SETTING))
   const kernels = KERNEL_NAMES.map(name => {
@@ -90,15 +93,14 @@ async function measureChoice({ isQuick, progress }: Run): Promise<Table> {
     await Promise.all(busy.map(({ stop }) => stop()))
     rows.push([
       String(count),
-      tally(found.map(({ kernel }) => kernel)),
-      tally(found.flatMap(({ lanes }) => lanes)),
+      tally(found.map(({ lanes }) => lanes)),
       `${fixed(median(found.map(({ openMs }) => openMs)))} ms`,
       `${fixed(median(found.map(({ bytes }) => bytes)) / 2 ** 20, 1)} MiB`,
     ])
   }
   return {
-    title: 'What is chosen at the start',
-    head: ['other busy processes', 'kernel', 'hashes at a time, by threads', 'time', 'memory'],
+    title: 'What is chosen at the start, beside other busy processes',
+    head: ['busy processes', 'starts × hashes at a time per thread', 'time', 'memory'],
     rows,
   }
 }

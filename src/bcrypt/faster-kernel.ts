@@ -4,7 +4,7 @@ import { instantiate, KERNEL_NAMES, type KernelName, roundsOf } from './lanes.js
 /** The first pairs also run code that V8 has not optimised yet. Together they take 30 to 60 ms. */
 const PAIRS = 75
 const ROUNDS = 2
-/** With so many, the kernels differ most. */
+/** Every processor that was tried gains from so many. */
 const LANES = 3
 
 /**

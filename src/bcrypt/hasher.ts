@@ -25,7 +25,7 @@ export type Hasher = {
   threads: number
   /**
    * How long one round of all hashes of a thread takes, as measured lately: the first value with one hash at
-   * a time, the second with two. There are as many values as it is worth computing hashes at a time.
+   * a time, the second with two. There are as many values as hashes are worth computing at a time, which may change.
    */
   roundMs(thread: number): readonly number[]
   /** Begins at once. There must be a free lane. */

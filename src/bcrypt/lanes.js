@@ -16,8 +16,8 @@ import { KEY_AT, LANE_BYTES, MAX_LANES, OUTPUT_AT, SALT_AT } from './memory.js'
  * @typedef {{ job: Job, roundsDone: number, digest: Uint8Array | null }} Lane
  *
  * @typedef {object} Speed
- * @property {Float64Array} fastestMs The fastest round with one lane, with two and so on. Shared by all threads.
- * @property {Float64Array} slowdown One value: how many times as long as these the latest rounds of this thread took.
+ * @property {Float64Array} fastestMs The fastest round of any thread with one lane, with two and so on.
+ * @property {Float64Array} slowdown One value: by what factor the latest rounds of this thread were slower than these.
  *
  * @typedef {'locals' | 'constants'} KernelName How the functions address the memory, see README.md.
  *
@@ -34,7 +34,7 @@ export const KERNEL_NAMES = /** @type {KernelName[]} */ (['locals', 'constants']
 const CHUNK_MS = 2
 /**
  * One of so many chunks is a trial: it uses the numbers of lanes in turn, so that a time that other load disturbed
- * is corrected. A trial takes less than a millisecond longer than another chunk.
+ * is corrected. Some busy lanes pause meanwhile, or free ones compute a hash of nothing.
  */
 const TRIAL_EVERY = 128
 const SHORTEST_MS = 0.001
@@ -48,7 +48,7 @@ const DIGEST_BYTES = 23
 const NEWEST_SHARES = [0.02, 0.004]
 
 /**
- * Numbers in memory that all threads read and write, without locks: a lost time is measured again.
+ * Numbers that threads share, without locks.
  * @param {number} length
  * @param {number} value
  */
@@ -70,7 +70,7 @@ export function instantiate(module) {
  */
 export function roundsOf(kernel, name, lanes) {
   const rounds = kernel[`${name}${lanes}`]
-  // It ignores the numbers that it does not need.
+  // The function ignores the numbers that it does not need.
   return (/** @type {number} */ count) => rounds?.(count, ...LANES)
 }
 
@@ -98,24 +98,15 @@ export function createLanes(kernel, name, { fastestMs, slowdown }, chunkMs = CHU
     memory.fill(0, baseOf(last), baseOf(last + 1))
   }
 
-  /** Rounds of the busy lanes, and of free ones if there are not enough; how many rounds. */
-  function runTrial() {
-    const lanes = Math.max(busy.length, 1 + ((chunks / TRIAL_EVERY) % MAX_LANES))
-    for (let lane = busy.length; lane < lanes; lane++) kernel.begin(lane)
-    const count = runRounds(lanes)
-    memory.fill(0, baseOf(busy.length), baseOf(lanes))
-    return count
-  }
-
   /**
-   * Runs as many rounds as fit into a chunk, but no more than a busy lane needs. Returns how many.
+   * Runs as many rounds of the first lanes as fit into a chunk, but no more than one of them needs. Returns how many.
    * @param {number} lanes
    */
   function runRounds(lanes) {
-    const expectedMs = (slowdown[0] ?? 1) * (fastestMs[lanes - 1] ?? 0)
-    const wholeCount = Math.max(1, Math.round(chunkMs / expectedMs))
+    const fastest = fastestMs[lanes - 1] ?? 0
+    const wholeCount = Math.max(1, Math.round(chunkMs / (fastest * (slowdown[0] ?? 1))))
     let count = wholeCount
-    for (const { job, roundsDone, digest } of busy) {
+    for (const { job, roundsDone, digest } of busy.slice(0, lanes)) {
       count = Math.min(count, (digest ? job.totalRounds : job.rounds) - roundsDone)
     }
     const run = roundsOf(kernel, name, lanes)
@@ -123,11 +114,11 @@ export function createLanes(kernel, name, { fastestMs, slowdown }, chunkMs = CHU
     run(count)
     // A clock may be too coarse to see a short chunk.
     const roundMs = Math.max(performance.now() - beganMs, SHORTEST_MS) / count
-    const bestMs = Math.min(fastestMs[lanes - 1] ?? 0, roundMs)
-    fastestMs[lanes - 1] = bestMs
+    // A value that another thread writes meanwhile may be lost: it will be measured again.
+    if (roundMs < fastest) fastestMs[lanes - 1] = roundMs
     slowdowns = slowdowns.map((before, i) => {
       const share = (NEWEST_SHARES[i] ?? 0) * (count / wholeCount)
-      return before + (roundMs / bestMs - before) * share
+      return before + (Math.max(1, roundMs / fastest) - before) * share
     })
     slowdown[0] = Math.max(...slowdowns)
     return count
@@ -170,15 +161,19 @@ export function createLanes(kernel, name, { fastestMs, slowdown }, chunkMs = CHU
       const lane = busy.findIndex(({ job }) => job.id === id)
       if (lane !== -1) leave(lane)
     },
-    /** Some rounds of all busy lanes; the jobs that these rounds completed. There must be a busy lane. */
+    /** Some rounds of the busy lanes; the jobs that these rounds completed. There must be a busy lane. */
     runChunk() {
       chunks++
-      const count = chunks % TRIAL_EVERY === 0 ? runTrial() : runRounds(busy.length)
+      const isTrial = chunks % TRIAL_EVERY === 0
+      const lanes = isTrial ? 1 + ((chunks / TRIAL_EVERY) % MAX_LANES) : busy.length
+      for (let lane = busy.length; lane < lanes; lane++) kernel.begin(lane)
+      const count = runRounds(lanes)
+      memory.fill(0, baseOf(busy.length), baseOf(lanes))
 
       /** @type {Done[]} */
       const done = []
       // The last one first, so that a lane that moves into a free place has had its turn.
-      for (const [i, lane] of [...busy.entries()].reverse()) {
+      for (const [i, lane] of [...busy.slice(0, lanes).entries()].reverse()) {
         const { job } = lane
         lane.roundsDone += count
         job.roundsLeft[0] = job.totalRounds - lane.roundsDone

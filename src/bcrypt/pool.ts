@@ -20,7 +20,7 @@ type Thread = {
   worker: Worker | null
   /** By the ids of the jobs. */
   running: Map<number, Running>
-  /** Written by the worker. */
+  /** Written by the worker; the fastest rounds are those of all workers. */
   speed: Speed
 }
 
@@ -40,7 +40,7 @@ const KNOWN_ANSWERS = [
   ['Zfgr26LWd22Za', '$2b$04$eH8zX.q5Q.j2hO1NkVYJQOM6KxntS/ow3.YzVmFrE4t//CoF4fvne'],
   ['Tg4daC27epFBE', '$2b$04$ahiTdwRXpUG2JLRcIznxc.s1.ydaPGD372bsGs8NqyYjLY1inG5n2'],
   ['xhQPMmwh5ALzW', '$2b$04$nQn78dV0hGHf5wUBe0zOFu8n07ZbWWOKoGasZKRspZxtt.vBRNMIy'],
-] as const
+] as const satisfies { length: typeof MAX_LANES }
 
 /** `onLost` is called when a worker has died and its jobs have been rejected. */
 export async function openLanes(threads: number, onLost: (error: Error) => void): Promise<Hasher> {
@@ -100,7 +100,7 @@ export async function openLanes(threads: number, onLost: (error: Error) => void)
     threads,
     roundMs(thread) {
       const [slowdown = 1] = at(pool, thread).speed.slowdown
-      return Array.from(fastestMs.subarray(0, usefulLanes(fastestMs)), ms => slowdown * ms)
+      return usefulMs([...fastestMs]).map(ms => slowdown * ms)
     },
     start(index, { password, salt, rounds, totalRounds }) {
       if (!isOpen) throw new Error('the hashing threads have been closed')
@@ -144,11 +144,13 @@ function end({ worker, running }: Thread, id: number): Running | undefined {
   return job
 }
 
-/** The fewest lanes that have enough of the highest throughput. */
-export function usefulLanes(fastestMs: Iterable<number>): number {
-  const throughputs = Array.from(fastestMs, (ms, i) => (i + 1) / ms)
+/** The times of as few lanes as have enough of the highest throughput. */
+export function usefulMs(fastestMs: number[]): number[] {
+  // Fewer lanes are never slower. If it looks so, other load has disturbed their time.
+  const times = fastestMs.map((_, i) => Math.min(...fastestMs.slice(i)))
+  const throughputs = times.map((ms, i) => (i + 1) / ms)
   const enough = ENOUGH * Math.max(...throughputs)
-  return 1 + throughputs.findIndex(throughput => throughput >= enough)
+  return times.slice(0, 1 + throughputs.findIndex(throughput => throughput >= enough))
 }
 
 /** The password and a NUL. Outside V8's heap, where small arrays are copied and the copies stay. */

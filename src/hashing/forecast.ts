@@ -104,7 +104,9 @@ class FutureThread<W extends Work> implements ThreadLoad<Work> {
   }
 
   #msPerRound(): number {
-    // A thread may have begun more hashes than it should compute at a time by now.
-    return this.roundMs[this.running.length - 1] ?? this.roundMs.at(-1) ?? Number.POSITIVE_INFINITY
+    const { length } = this.running
+    // A thread may have begun more hashes than it should compute at a time by now: the throughput stays the same.
+    const mostMs = this.roundMs.at(-1) ?? Number.POSITIVE_INFINITY
+    return this.roundMs[length - 1] ?? (mostMs * length) / this.roundMs.length
   }
 }

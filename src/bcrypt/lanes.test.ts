@@ -138,10 +138,9 @@ describe('jobs that join, end and are cancelled in any order', async () => {
       }
       const actions = {
         join(number: number) {
-          const next = waiting[0]
-          if (!next || busy.size === MAX_LANES) return
+          if (busy.size === MAX_LANES) return
+          const next = waiting.shift() ?? assert.fail()
           busy.set(next.id, next)
-          waiting.shift()
           const [key, rounds] = [Buffer.concat([next.password, Buffer.alloc(1)]), 2 ** next.cost]
           join(next.id, { key, salt: next.salt, rounds, totalRounds: rounds * 2 ** (number % 3) })
         },

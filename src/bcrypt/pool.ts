@@ -100,7 +100,7 @@ export async function openLanes(threads: number, onLost: (error: Error) => void)
     threads,
     roundMs(thread) {
       const [slowdown = 1] = at(pool, thread).speed.slowdown
-      return usefulMs([...fastestMs]).map(ms => slowdown * ms)
+      return usefulMs(fastestMs).map(ms => slowdown * ms)
     },
     start(index, { password, salt, rounds, totalRounds }) {
       if (!isOpen) throw new Error('the hashing threads have been closed')
@@ -145,12 +145,17 @@ function end({ worker, running }: Thread, id: number): Running | undefined {
 }
 
 /** The times of as few lanes as have enough of the highest throughput. */
-export function usefulMs(fastestMs: number[]): number[] {
-  // Fewer lanes are never slower. If it looks so, other load has disturbed their time.
-  const times = fastestMs.map((_, i) => Math.min(...fastestMs.slice(i)))
-  const throughputs = times.map((ms, i) => (i + 1) / ms)
-  const enough = ENOUGH * Math.max(...throughputs)
-  return times.slice(0, 1 + throughputs.findIndex(throughput => throughput >= enough))
+export function usefulMs(fastestMs: Iterable<number>): number[] {
+  const times = [...fastestMs]
+  let leastMs = Number.POSITIVE_INFINITY
+  let highest = 0
+  for (let i = times.length - 1; i >= 0; i--) {
+    // Fewer lanes are never slower. If it looks so, other load has disturbed their time.
+    leastMs = Math.min(leastMs, times[i] ?? leastMs)
+    times[i] = leastMs
+    highest = Math.max(highest, (i + 1) / leastMs)
+  }
+  return times.slice(0, 1 + times.findIndex((ms, i) => (i + 1) / ms >= ENOUGH * highest))
 }
 
 /** The password and a NUL. Outside V8's heap, where small arrays are copied and the copies stay. */

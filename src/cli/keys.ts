@@ -3,20 +3,24 @@ import { Command } from 'commander'
 import { timeText } from '../admin/layout.ts'
 import type { NewAuditEvent } from '../domain/audit.ts'
 import { ensureKeyFile, loadKeySet, readKeyFile, replaceKeyFile } from '../keys/key-file.ts'
-import { createKeys, importKeys, type KeySet, PUBLISH_SECONDS, rotate } from '../keys/key-set.ts'
+import { createKeys, importKeys, type KeySet, NO_KEYS } from '../keys/key-set.ts'
+import { PUBLISH_SECONDS, rotate } from '../keys/rotation.ts'
 import { withChangeLock } from '../storage/file-lock.ts'
 import { type Context, type JsonOption, printList } from './context.ts'
 import { withKeyFile } from './file-changes.ts'
 
 const MACHINES_WITHOUT_FILE =
   'Warning: Machines that do not have this file refuse the tokens of the new keys. Copy it to them now.'
+const ENCRYPTION_KEY_ADDED =
+  'Added the missing key that encrypts second factors, too; it is used at once. Copy the file to all machines now.'
+const SECOND_FACTORS = 'second factors'
 
 export function keysCommand(context: Context): Command {
-  const keys = new Command('keys').description('list and rotate the signing keys')
+  const keys = new Command('keys').description('list and rotate the keys')
 
   keys
     .command('list')
-    .description('list the signing keys, without their secrets')
+    .description('list the keys, without their secrets')
     .option('--json', 'print JSON')
     .action((options: JsonOption) =>
       withKeyFile(context, async (path, prepare) => {
@@ -48,6 +52,7 @@ export function keysCommand(context: Context): Command {
           const sentence = `Added new signing keys to ${path}; they sign ${start}`
           announce('admin.keys_rotated', facts, sentence)
           if (options.now) say(MACHINES_WITHOUT_FILE)
+          if (added.some(({ tokens }) => tokens === SECOND_FACTORS)) say(ENCRYPTION_KEY_ADDED)
         }
         await record([...eventsOf(added, 'key.added'), ...eventsOf(removed, 'key.removed')])
         if (options.json) await printKeys(context, path, clock(), options)
@@ -63,7 +68,7 @@ async function rotateKeyFile(path: string, clock: () => Date, delaySeconds: numb
   return withChangeLock(path, async () => {
     const file = await readKeyFile(path)
     // A file that lacks a kind of keys can be rotated too; no service has used it.
-    const before = keysOf(await importKeys(file).catch(() => ({ accessKeys: [], refreshKeys: [] })))
+    const before = keysOf(await importKeys(file).catch(() => NO_KEYS))
     const after = keysOf(await replaceKeyFile(path, await rotate(file, clock(), delaySeconds)))
     const without = (keys: Key[], others: Key[]) =>
       keys.filter(({ keyId }) => !others.some(other => other.keyId === keyId))
@@ -73,9 +78,11 @@ async function rotateKeyFile(path: string, clock: () => Date, delaySeconds: numb
 
 type Key = ReturnType<typeof keysOf>[number]
 
-const keysOf = ({ accessKeys, refreshKeys }: KeySet) => [
+/** What a key is for. The field is called `tokens` because programs read it: it is older than keys that encrypt. */
+const keysOf = ({ accessKeys, refreshKeys, encryptionKeys }: KeySet) => [
   ...accessKeys.map(key => ({ ...key, tokens: 'access' })),
   ...refreshKeys.map(key => ({ ...key, tokens: 'refresh' })),
+  ...encryptionKeys.map(key => ({ ...key, tokens: SECOND_FACTORS })),
 ]
 
 function eventsOf(keys: Key[], action: 'key.added' | 'key.removed'): NewAuditEvent[] {
@@ -93,16 +100,20 @@ async function printKeys(
   options: JsonOption,
 ): Promise<void> {
   const keySet = await loadKeySet(path)
-  const signing = createKeys(keySet).signingAt(now)
-  const rows = keysOf(keySet).map(({ keyId, tokens, algorithm, signsFrom }) => {
-    const from = new Date(signsFrom * 1000)
-    const isSigning = keyId === signing.accessKey.keyId || keyId === signing.refreshKey.keyId
-    const state = isSigning ? 'signing' : from > now ? 'coming' : 'verifying'
+  const keys = createKeys(keySet)
+  const { accessKey, refreshKey } = keys.signingAt(now)
+  const inUse = [accessKey, refreshKey, keys.encryptionAt(now)].map(key => key?.keyId)
+  const rows = keysOf(keySet).map(({ keyId, tokens, algorithm, usedFrom }) => {
+    const from = new Date(usedFrom * 1000)
+    const [active, former] =
+      algorithm === 'A256GCM' ? ['encrypting', 'decrypting'] : ['signing', 'verifying']
+    const state = inUse.includes(keyId) ? active : from > now ? 'coming' : former
     return { keyId, tokens, algorithm, state, signsFrom: from }
   })
-  await printList(context, [rows], options, ({ keyId, signsFrom, ...row }) => ({
+  await printList(context, [rows], options, ({ keyId, tokens, signsFrom, ...row }) => ({
     key: keyId,
+    for: tokens === SECOND_FACTORS ? tokens : `${tokens} tokens`,
     ...row,
-    'signs from': timeText(signsFrom),
+    from: timeText(signsFrom),
   }))
 }

@@ -30,7 +30,7 @@ export async function checkKeys(config: Config, now: Date): Promise<Finding> {
   }
   const detail = `${path}: ${accessKeys.length} for access tokens, ${refreshKeys.length} for refresh tokens`
   const isTooEarly = [accessKeys, refreshKeys].some(keys =>
-    keys.every(({ signsFrom }) => signsFrom * 1000 > now.getTime()),
+    keys.every(({ usedFrom }) => usedFrom * 1000 > now.getTime()),
   )
   const advice = 'all keys of a kind start in the future: check the clock of this machine'
   return isTooEarly ? warning('keys', `${detail}; ${advice}`) : ok('keys', detail)

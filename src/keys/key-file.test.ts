@@ -7,7 +7,7 @@ import { inParallel, ownFolder } from '../../test/support/own.ts'
 import { until } from '../../test/support/process.ts'
 import { findExposure } from '../system/files.ts'
 import { ensureKeyFile, loadKeySet, readKeyFile, replaceKeyFile, watchKeys } from './key-file.ts'
-import { KeyFileError, type KeySet } from './key-set.ts'
+import { allKeysOf, KeyFileError, type KeySet } from './key-set.ts'
 
 const NOW = new Date('2030-01-01T00:00:00Z')
 const folder = await ownFolder('login-keys-')
@@ -33,12 +33,15 @@ describe('creating the key file', () => {
     }
     assert.equal(await modeOf(path), 0o600)
     assert.equal(await findExposure(path), null)
-    const { accessKeys, refreshKeys } = await loadKeySet(path)
-    const idsOf = (keys: { keyId: string }[] = []) => keys.map(({ keyId }) => keyId)
-    assert.deepEqual(idsOf(made?.accessKeys), idsOf(accessKeys))
-    assert.deepEqual(idsOf(made?.refreshKeys), idsOf(refreshKeys))
-    assert.deepEqual([accessKeys.length, refreshKeys.length], [1, 1])
-    assert.equal(accessKeys[0]?.signsFrom, NOW.getTime() / 1000)
+    const keySet = await loadKeySet(path)
+    const idsOf = (keys: { keyId: string }[]) => keys.map(({ keyId }) => keyId)
+    assert.deepEqual(made && idsOf(allKeysOf(made)), idsOf(allKeysOf(keySet)))
+    const { accessKeys, refreshKeys, encryptionKeys } = keySet
+    assert.deepEqual(
+      [accessKeys, refreshKeys, encryptionKeys].map(keys => keys.length),
+      [1, 1, 1],
+    )
+    for (const { usedFrom } of allKeysOf(keySet)) assert.equal(usedFrom, NOW.getTime() / 1000)
   })
 
   test('does not change an existing file, even a broken one', async () => {

@@ -1,4 +1,4 @@
-// The file with the signing keys: created once, read at the start and again whenever it changes.
+// The key file: created once, read at the start and again whenever it changes.
 import { link, readFile, stat, unlink } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import {
@@ -11,7 +11,6 @@ import {
 } from '../system/files.ts'
 import { type Followed, followFiles } from '../system/follow-files.ts'
 import {
-  createGeneration,
   createKeys,
   findShortKey,
   importKeys,
@@ -19,8 +18,10 @@ import {
   KeyFileError,
   type KeySet,
   type Keys,
+  NO_KEYS,
   parseKeyFile,
 } from './key-set.ts'
+import { createFirstKeys } from './rotation.ts'
 
 export async function readKeyFile(path: string): Promise<KeyFile> {
   return parseKeyFile(await readFile(path, 'utf8'))
@@ -51,7 +52,7 @@ export async function ensureKeyFile(path: string, now: Date): Promise<KeySet | n
     if (!hasCode(error, 'ENOENT')) throw error
   }
   await makeFolder(dirname(path))
-  const file = { keys: await createGeneration(now, 0) }
+  const file = await createFirstKeys(now)
   const keySet = await importKeys(file)
   const temporary = await writeTemporaryFile(path, toText(file), 0o600)
   try {
@@ -90,7 +91,7 @@ export async function watchKeys(
   isInUse: boolean,
   onReload: (error: Error | null) => void,
 ): Promise<WatchedKeys> {
-  const keySet: KeySet = { accessKeys: [], refreshKeys: [] }
+  const keySet: KeySet = { ...NO_KEYS }
   let inUse = (_keyId: string) => isInUse
   const load = async () => {
     const loaded = await loadKeySet(path)

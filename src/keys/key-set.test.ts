@@ -2,21 +2,10 @@ import assert from 'node:assert/strict'
 import { generateKeyPairSync, type KeyObject, randomBytes, verify } from 'node:crypto'
 import { describe, test } from 'node:test'
 import { createLocalJWKSet, type JWK, jwtVerify } from 'jose'
-import { REFRESH_TOKEN_SECONDS } from '../domain/lifetimes.ts'
-import {
-  createGeneration,
-  createKeys,
-  importKeys,
-  type KeyFile,
-  KeyFileError,
-  PUBLISH_SECONDS,
-  parseKeyFile,
-  rotate,
-} from './key-set.ts'
+import { createKeys, importKeys, KeyFileError, parseKeyFile } from './key-set.ts'
 import { signToken } from './sign-token.ts'
 
 const NOW = new Date('2030-01-01T00:00:00Z')
-const later = (seconds: number) => new Date(NOW.getTime() + seconds * 1000)
 
 const toJwk = ({ privateKey }: { privateKey: KeyObject }) => privateKey.export({ format: 'jwk' })
 const EC = toJwk(generateKeyPairSync('ec', { namedCurve: 'P-256' }))
@@ -27,82 +16,10 @@ const RSA = (bits: number) => toJwk(generateKeyPairSync('rsa', { modulusLength: 
 const RSA_2048 = RSA(2048)
 const PUBLIC_MEMBERS = ['kty', 'crv', 'x', 'y', 'n', 'e', 'kid', 'alg', 'use']
 const SECRET = { kty: 'oct', kid: 's', k: randomBytes(32).toString('base64url') }
-
-async function firstGeneration(): Promise<KeyFile> {
-  return { keys: await createGeneration(NOW, 0) }
+const ENCRYPTING = {
+  ...{ kty: 'oct', use: 'enc', alg: 'A256GCM', kid: 'e' },
+  k: randomBytes(32).toString('base64url'),
 }
-
-/** The ids of the access key and the refresh key that sign at a moment. */
-async function signingAt(file: KeyFile, moment: Date): Promise<string[]> {
-  const { accessKey, refreshKey } = createKeys(await importKeys(file)).signingAt(moment)
-  return [accessKey.keyId, refreshKey.keyId]
-}
-
-const idsOf = (file: KeyFile) => file.keys.map(key => key.kid)
-
-describe('a generation', () => {
-  test('has a P-256 key and a secret of 32 bytes, both with an id and times', async () => {
-    const { keys } = await firstGeneration()
-    const seconds = NOW.getTime() / 1000
-    assert.deepEqual(
-      keys.map(({ kty, alg, use, iat, nbf }) => ({ kty, alg, use, iat, nbf })),
-      [
-        { kty: 'EC', alg: 'ES256', use: 'sig', iat: seconds, nbf: seconds },
-        { kty: 'oct', alg: 'HS256', use: 'sig', iat: seconds, nbf: seconds },
-      ],
-    )
-    assert.equal(Buffer.from(keys[1]?.k ?? '', 'base64url').length, 32)
-  })
-
-  test('has new ids and secrets', async () => {
-    const [one, other] = await Promise.all([firstGeneration(), firstGeneration()])
-    assert.equal(new Set([...idsOf(one), ...idsOf(other)]).size, 4)
-    assert.notEqual(one.keys[0]?.d, other.keys[0]?.d)
-    assert.notEqual(one.keys[1]?.k, other.keys[1]?.k)
-  })
-
-  test('signs even if the clock is before its start', async () => {
-    const file = await firstGeneration()
-    assert.deepEqual(await signingAt(file, later(-3600)), idsOf(file))
-  })
-})
-
-describe('rotation', () => {
-  test('publishes the new key at once and signs with it after an hour', async () => {
-    const before = await firstGeneration()
-    const after = await rotate(before, NOW)
-    const added = idsOf(after).slice(2)
-    const { keys } = createKeys(await importKeys(after)).publicJwks()
-    assert.deepEqual(idsOf({ keys }), [before.keys[0]?.kid, added[0]])
-    assert.deepEqual(await signingAt(after, NOW), idsOf(before))
-    assert.deepEqual(await signingAt(after, later(3599)), idsOf(before))
-    assert.deepEqual(await signingAt(after, later(3600)), added)
-  })
-
-  test('removes a superseded key after its last token has expired, and not before', async () => {
-    const first = await firstGeneration()
-    const second = await rotate(first, NOW)
-    const superseded = later(PUBLISH_SECONDS)
-    const lastTokenEnds = superseded.getTime() + REFRESH_TOKEN_SECONDS * 1000
-    const third = await rotate(second, new Date(lastTokenEnds))
-    assert.deepEqual(idsOf(third).slice(0, 4), idsOf(second))
-    const fourth = await rotate(second, new Date(lastTokenEnds + (PUBLISH_SECONDS + 1) * 1000))
-    assert.deepEqual(idsOf(fourth).slice(0, 2), idsOf(second).slice(2))
-    assert.equal(fourth.keys.length, 4)
-  })
-
-  test('never removes the key that signs, even if it is old', async () => {
-    const old = await firstGeneration()
-    const file = await rotate(old, later(10 * 365 * 24 * 3600))
-    assert.deepEqual(idsOf(file).slice(0, 2), idsOf(old))
-  })
-
-  test("supersedes an operator's keys that have no times", async () => {
-    const file = await rotate({ keys: [ED25519, SECRET] }, NOW)
-    assert.equal(file.keys.length, 4)
-    assert.deepEqual(await signingAt(file, later(PUBLISH_SECONDS)), idsOf(file).slice(2))
-  })
-})
 
 describe("an operator's own key", () => {
   const ACCEPTED: [kind: string, key: JWK, algorithm: string][] = [
@@ -132,6 +49,7 @@ describe("an operator's own key", () => {
   const { d: _, ...publicOnly } = EC
   const withKey = (change: object, key: JWK = EC) => [{ ...key, ...change }, SECRET]
   const withSecret = (change: object) => [EC, { ...SECRET, ...change }]
+  const withEncrypting = (change: object) => [EC, SECRET, { ...ENCRYPTING, ...change }]
   const k = (bytes: Buffer) => bytes.toString('base64url')
   const REFUSED: [why: string, keys: unknown[], message: RegExp][] = [
     ['a public key', [publicOnly, SECRET], /key 1: it is a public key/],
@@ -151,6 +69,20 @@ describe("an operator's own key", () => {
     ['the same key twice', [EC, EC, SECRET], /same "kid"/],
     ['no secret', [EC], /no secret/],
     ['no private key', [SECRET], /no private key/],
+    ['no secret but a key that encrypts', [EC, ENCRYPTING], /no secret .*"use": "sig"/],
+    ['a key that encrypts of 31 bytes', withEncrypting({ k: k(randomBytes(31)) }), /key 3: .*32/],
+    ['one of 33 bytes', withEncrypting({ k: k(randomBytes(33)) }), /key 3: .*exactly 32 bytes/],
+    ['one without an id', withEncrypting({ kid: undefined }), /key 3: .*"kid"/],
+    ['one with the id of a secret', withEncrypting({ kid: 's' }), /same "kid"/],
+    ['one with the bytes of a secret', withEncrypting({ k: SECRET.k }), /"use": "enc" needs a "k"/],
+    ['one for another cipher', withEncrypting({ alg: 'A128GCM' }), /key 3: write .*"A256GCM"/],
+    ['one without a cipher', withEncrypting({ alg: undefined }), /key 3: write .*"A256GCM"/],
+    ['one that would sign', withEncrypting({ alg: 'HS256' }), /key 3: write .*"A256GCM"/],
+    ['a cipher of a signing key', withEncrypting({ use: 'sig' }), /key 3: write .*"HS256"/],
+    ['a cipher without a use', withEncrypting({ use: undefined }), /key 3: write .*"HS256"/],
+    ['a secret for HS512', withSecret({ alg: 'HS512' }), /key 2: write .*"HS256"/],
+    ['a secret for another use', withSecret({ use: 'mac' }), /key 2: write .*"HS256"/],
+    ['a P-256 key that encrypts', withKey({ use: 'enc' }), /key 1: only .*"oct" encrypts; write/],
     ['null', [null], /key 1: it cannot be read/],
     ['a list as a secret', withSecret({ k: [1, 2] }), /key 2: /],
   ]
@@ -171,6 +103,51 @@ describe("an operator's own key", () => {
     })
   }
 })
+
+describe('a key that encrypts', () => {
+  test('does not sign, and is not published', async () => {
+    const keySet = await importKeys({ keys: [EC, SECRET, ENCRYPTING] })
+    const keys = createKeys(keySet)
+    const key = keys.findEncryptionKey('e')
+    assert.deepEqual([key?.algorithm, key?.secretKey.symmetricKeySize], ['A256GCM', 32])
+    assert.equal(keys.encryptionAt(NOW), key)
+    for (const find of [keys.findRefreshKey, keys.findAccessKey]) assert.equal(find('e'), null)
+    const { accessKey, refreshKey } = keys.signingAt(NOW)
+    for (const { keyId } of [accessKey, refreshKey]) {
+      assert.equal(keys.findEncryptionKey(keyId), null)
+    }
+    assert.equal(keys.publicJwks().keys.length, 1)
+    assert.ok(!JSON.stringify(keys.publicJwks()).includes('"e"'))
+  })
+
+  test('may be missing', async () => {
+    const keys = createKeys(await importKeys({ keys: [EC, SECRET] }))
+    assert.deepEqual([keys.encryptionAt(NOW), keys.findEncryptionKey('s')], [null, null])
+  })
+
+  test('counts for the hash of all keys', async () => {
+    const hashOf = async (...keys: JWK[]) =>
+      createKeys(await importKeys({ keys: [EC, SECRET, ...keys] })).hash()
+    const other = { ...ENCRYPTING, k: randomBytes(32).toString('base64url') }
+    const hashes = await Promise.all([hashOf(), hashOf(ENCRYPTING), hashOf(other)])
+    assert.equal(new Set(hashes).size, 3)
+    assert.equal(await hashOf(ENCRYPTING), hashes[1])
+  })
+})
+
+for (const [uses, alg, use] of [
+  ['no "use" and no "alg"', undefined, undefined],
+  ['"use" alone', undefined, 'sig'],
+  ['"alg" alone', 'HS256', undefined],
+  ['both', 'HS256', 'sig'],
+]) {
+  test(`a secret with ${uses} signs refresh tokens`, async () => {
+    const keys = await importKeys({
+      keys: [EC, { ...SECRET, ...(alg && { alg }), ...(use && { use }) }],
+    })
+    assert.deepEqual([keys.refreshKeys.length, keys.encryptionKeys.length], [1, 0])
+  })
+}
 
 test('a key file is refused if it is no JWK Set; the error quotes nothing of it', () => {
   for (const [text, message] of [

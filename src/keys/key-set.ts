@@ -1,45 +1,47 @@
-// The signing keys: a private JWK Set of generations, each with an asymmetric key for access tokens and a
-// secret for refresh tokens. A key signs from its `nbf` on; it verifies as soon as it is in the file.
-import { createPrivateKey, createSecretKey, randomBytes } from 'node:crypto'
-import {
-  type CryptoKey,
-  calculateJwkThumbprint,
-  exportJWK,
-  generateKeyPair,
-  importJWK,
-  type JWK,
-  jwtVerify,
-} from 'jose'
-import { REFRESH_TOKEN_SECONDS } from '../domain/lifetimes.ts'
+// The key file: a private JWK Set of generations, each with an asymmetric key for access tokens and a secret for refresh
+// tokens; and a key that encrypts the secrets of second factors. A key signs or encrypts from its `nbf` on; it verifies
+// or decrypts as soon as it is in the file.
+import { createPrivateKey, createSecretKey, type KeyObject } from 'node:crypto'
+import { type CryptoKey, calculateJwkThumbprint, importJWK, type JWK, jwtVerify } from 'jose'
 import { fingerprintOf } from '../system/identifiers.ts'
 import { type AccessAlgorithm, type SigningKey, signToken } from './sign-token.ts'
 
-/** `fingerprint` tells two keys with the same id apart. */
-type FileKey = SigningKey & { signsFrom: number; fingerprint: string }
-export type AccessKey = FileKey & {
-  algorithm: AccessAlgorithm
-  publicKey: CryptoKey
-  publicJwk: JWK
-}
-export type RefreshKey = FileKey & { algorithm: 'HS256' }
+/** `usedFrom` in seconds since 1970. `fingerprint` tells two keys with the same id apart. */
+type FileKey = { keyId: string; usedFrom: number; fingerprint: string }
+export type AccessKey = FileKey &
+  SigningKey & {
+    algorithm: AccessAlgorithm
+    publicKey: CryptoKey
+    publicJwk: JWK
+  }
+export type RefreshKey = FileKey & SigningKey & { algorithm: 'HS256' }
+/** It has no `signingKey`, so that no function that signs accepts it. */
+export type EncryptionKey = FileKey & { algorithm: 'A256GCM'; secretKey: KeyObject }
 
 export type Keys = {
   signingAt(now: Date): { accessKey: AccessKey; refreshKey: RefreshKey }
   findAccessKey(keyId: string): AccessKey | null
   findRefreshKey(keyId: string): RefreshKey | null
+  /** The key that encrypts; null if the file has none. */
+  encryptionAt(now: Date): EncryptionKey | null
+  findEncryptionKey(keyId: string): EncryptionKey | null
   publicJwks(): { keys: JWK[] }
   /** The same number wherever the same keys are known. */
   hash(): number
 }
 
-export type KeySet = { accessKeys: AccessKey[]; refreshKeys: RefreshKey[] }
+export type KeySet = {
+  accessKeys: AccessKey[]
+  refreshKeys: RefreshKey[]
+  encryptionKeys: EncryptionKey[]
+}
+export const NO_KEYS: KeySet = { accessKeys: [], refreshKeys: [], encryptionKeys: [] }
 
-type StoredKey = JWK & { iat?: number; nbf?: number }
+export type StoredKey = JWK & { iat?: number; nbf?: number }
 export type KeyFile = { keys: StoredKey[] }
 
-/** How long a new key is published before it signs, so that other machines and services can get it. */
-export const PUBLISH_SECONDS = 3600
 const SECRET_MIN_BYTES = 32
+const A256GCM_BYTES = 32
 const RSA_MIN_BITS = 2048
 /** A key that comes into use must have 128 bits of security, as the other kinds of keys have. */
 const RSA_NEW_MIN_BITS = 3072
@@ -59,71 +61,54 @@ export function findShortKey({ accessKeys }: KeySet, isInUse: (keyId: string) =>
   return null
 }
 
+export function allKeysOf({ accessKeys, refreshKeys, encryptionKeys }: KeySet): FileKey[] {
+  return [...accessKeys, ...refreshKeys, ...encryptionKeys]
+}
+
 /** `keySet` is read again for each call: its keys may change. */
 export function createKeys(keySet: Readonly<KeySet>): Keys {
   return {
-    signingAt: now => ({
-      accessKey: newestSigning(keySet.accessKeys, now),
-      refreshKey: newestSigning(keySet.refreshKeys, now),
-    }),
-    findAccessKey: keyId => keySet.accessKeys.find(key => key.keyId === keyId) ?? null,
-    findRefreshKey: keyId => keySet.refreshKeys.find(key => key.keyId === keyId) ?? null,
+    signingAt(now) {
+      const accessKey = newestInUse(keySet.accessKeys, now)
+      const refreshKey = newestInUse(keySet.refreshKeys, now)
+      if (!accessKey || !refreshKey) throw new KeyFileError('it has no key')
+      return { accessKey, refreshKey }
+    },
+    findAccessKey: keyId => findKey(keySet.accessKeys, keyId),
+    findRefreshKey: keyId => findKey(keySet.refreshKeys, keyId),
+    encryptionAt: now => newestInUse(keySet.encryptionKeys, now),
+    findEncryptionKey: keyId => findKey(keySet.encryptionKeys, keyId),
     publicJwks: () => ({ keys: keySet.accessKeys.map(key => key.publicJwk) }),
     hash: () => hashOf(keySet),
   }
 }
 
+function findKey<K extends FileKey>(keys: K[], keyId: string): K | null {
+  return keys.find(key => key.keyId === keyId) ?? null
+}
+
 /** 48 bits, which a number of JavaScript and of Prometheus holds exactly. */
-function hashOf({ accessKeys, refreshKeys }: KeySet): number {
-  const known = [...accessKeys, ...refreshKeys].map(key => `${key.keyId} ${key.fingerprint}`)
+function hashOf(keySet: KeySet): number {
+  const known = allKeysOf(keySet).map(key => `${key.keyId} ${key.fingerprint}`)
   return Number.parseInt(fingerprintOf(known.toSorted().join()).slice(0, 12), 16)
 }
 
-/** The newest key whose start has passed. If none has started, the clock is behind: the first key signs. */
-function newestSigning<K extends { signsFrom: number }>(keys: K[], now: Date): K {
-  const oldestFirst = keys.toSorted((a, b) => a.signsFrom - b.signsFrom)
-  const signing =
-    oldestFirst.findLast(key => key.signsFrom * 1000 <= now.getTime()) ?? oldestFirst[0]
-  if (!signing) throw new KeyFileError('it has no key')
-  return signing
+/** The newest key whose start has passed. If none has started, the clock is behind: the first key is used. */
+function newestInUse<K extends FileKey>(keys: K[], now: Date): K | null {
+  const oldestFirst = keys.toSorted((a, b) => a.usedFrom - b.usedFrom)
+  const started = oldestFirst.findLast(key => key.usedFrom * 1000 <= now.getTime())
+  return started ?? oldestFirst[0] ?? null
 }
 
-export async function createGeneration(now: Date, delaySeconds: number): Promise<StoredKey[]> {
-  const { privateKey } = await generateKeyPair('ES256', { extractable: true })
-  const privateJwk = await exportJWK(privateKey)
-  const iat = Math.floor(now.getTime() / 1000)
-  const times = { use: 'sig', iat, nbf: iat + delaySeconds }
-  return [
-    { ...privateJwk, kid: await calculateJwkThumbprint(privateJwk), alg: 'ES256', ...times },
-    {
-      kty: 'oct',
-      k: randomBytes(SECRET_MIN_BYTES).toString('base64url'),
-      kid: randomBytes(8).toString('base64url'),
-      alg: 'HS256',
-      ...times,
-    },
-  ]
+/** Null: a key that this service does not use. Each purpose has its own keys (RFC 7517, sections 4.2 and 4.4). */
+export function purposeOf({ kty, use = 'sig', alg }: StoredKey) {
+  if (kty === 'oct' && use === 'enc' && alg === 'A256GCM') return 'encryption'
+  if (use !== 'sig') return null
+  if (kty !== 'oct') return 'access'
+  return alg === undefined || alg === 'HS256' ? 'refresh' : null
 }
 
-/** Adds a generation, and removes superseded keys whose last token has expired. */
-export async function rotate(
-  file: KeyFile,
-  now: Date,
-  delaySeconds = PUBLISH_SECONDS,
-): Promise<KeyFile> {
-  const keys = [...file.keys, ...(await createGeneration(now, delaySeconds))]
-  const oldestNeeded = now.getTime() / 1000 - REFRESH_TOKEN_SECONDS - PUBLISH_SECONDS
-  return {
-    keys: keys.filter(key => {
-      const successors = keys.filter(
-        other => (other.kty === 'oct') === (key.kty === 'oct') && signsFrom(other) > signsFrom(key),
-      )
-      return !successors.some(successor => signsFrom(successor) < oldestNeeded)
-    }),
-  }
-}
-
-function signsFrom(key: StoredKey): number {
+export function usedFrom(key: StoredKey): number {
   return key.nbf ?? key.iat ?? 0
 }
 
@@ -141,13 +126,10 @@ export function parseKeyFile(text: string): KeyFile {
 }
 
 export async function importKeys({ keys }: KeyFile): Promise<KeySet> {
-  const accessKeys: AccessKey[] = []
-  const refreshKeys: RefreshKey[] = []
+  const keySet: KeySet = { accessKeys: [], refreshKeys: [], encryptionKeys: [] }
   for (const [index, key] of keys.entries()) {
     try {
-      checkMembers(key)
-      if (key.kty === 'oct') refreshKeys.push(importSecret(key))
-      else accessKeys.push(await importPrivateKey(key))
+      await importKey(key, keySet)
     } catch (error) {
       // The messages of the library could quote secrets of the file.
       const reason =
@@ -155,12 +137,44 @@ export async function importKeys({ keys }: KeyFile): Promise<KeySet> {
       throw new KeyFileError(`key ${index + 1}: ${reason}`)
     }
   }
+  const { accessKeys, refreshKeys, encryptionKeys } = keySet
   if (accessKeys.length === 0) throw new KeyFileError('it has no private key for access tokens')
   if (refreshKeys.length === 0)
-    throw new KeyFileError('it has no secret ("kty": "oct") for refresh tokens')
-  const ids = [...accessKeys, ...refreshKeys].map(key => key.keyId)
+    throw new KeyFileError('it has no secret ("kty": "oct", "use": "sig") for refresh tokens')
+  const ids = allKeysOf(keySet).map(key => key.keyId)
   if (new Set(ids).size < ids.length) throw new KeyFileError('two of its keys have the same "kid"')
-  return { accessKeys, refreshKeys }
+  const signing = refreshKeys.map(key => key.fingerprint)
+  if (encryptionKeys.some(key => signing.includes(key.fingerprint))) {
+    throw new KeyFileError('a key with "use": "enc" needs a "k" that no other key has')
+  }
+  return keySet
+}
+
+async function importKey(key: StoredKey, to: KeySet): Promise<void> {
+  checkMembers(key)
+  switch (purposeOf(key)) {
+    case 'access':
+      to.accessKeys.push(await importPrivateKey(key))
+      break
+    case 'refresh': {
+      const { secretKey, ...facts } = importSecret(key)
+      to.refreshKeys.push({ ...facts, algorithm: 'HS256', signingKey: secretKey })
+      break
+    }
+    case 'encryption': {
+      const imported = importSecret(key)
+      if (imported.secretKey.symmetricKeySize !== A256GCM_BYTES)
+        throw new KeyFileError(`a key with "use": "enc" has exactly ${A256GCM_BYTES} bytes`)
+      to.encryptionKeys.push({ ...imported, algorithm: 'A256GCM' })
+      break
+    }
+    case null:
+      throw new KeyFileError(
+        key.kty === 'oct'
+          ? 'write "use": "sig" and "alg": "HS256" for a secret of refresh tokens, "use": "enc" and "alg": "A256GCM" for a key of second factors'
+          : 'only a key with "kty": "oct" encrypts; write "use": "sig" for one of access tokens',
+      )
+  }
 }
 
 /** Checks the members that the import of a key does not check. */
@@ -175,7 +189,7 @@ function checkMembers({ kid, iat, nbf }: StoredKey): void {
   }
 }
 
-function importSecret(key: StoredKey): RefreshKey {
+function importSecret(key: StoredKey): FileKey & { secretKey: KeyObject } {
   const secret = Buffer.from(key.k ?? '', 'base64url')
   if (secret.length < SECRET_MIN_BYTES) {
     throw new KeyFileError(`a secret needs at least ${SECRET_MIN_BYTES} bytes`)
@@ -184,9 +198,8 @@ function importSecret(key: StoredKey): RefreshKey {
   if (!key.kid) throw new KeyFileError('a secret needs a "kid"')
   return {
     keyId: key.kid,
-    algorithm: 'HS256',
-    signingKey: createSecretKey(secret),
-    signsFrom: signsFrom(key),
+    secretKey: createSecretKey(secret),
+    usedFrom: usedFrom(key),
     fingerprint: fingerprintOf(secret),
   }
 }
@@ -207,7 +220,7 @@ async function importPrivateKey(key: StoredKey): Promise<AccessKey> {
   const signing = { keyId, algorithm, signingKey }
   await jwtVerify(signToken(signing, 'at+jwt', {}), publicKey)
   const fingerprint = fingerprintOf(JSON.stringify(publicPart))
-  return { ...signing, publicKey, publicJwk, signsFrom: signsFrom(key), fingerprint }
+  return { ...signing, publicKey, publicJwk, usedFrom: usedFrom(key), fingerprint }
 }
 
 function algorithmOf({ kty, crv, n }: StoredKey): AccessAlgorithm {

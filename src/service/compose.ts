@@ -64,7 +64,7 @@ export async function composeServers(
     queueDepth: hashQueue.depth,
     certificateExpiries: () =>
       [tls, adminTls].flatMap(it => it.current() ?? []).map(({ cert }) => expiryOf(cert)),
-    signingSince: () => new Date(keys.signingAt(clock()).accessKey.signsFrom * 1000),
+    signingSince: () => new Date(keys.signingAt(clock()).accessKey.usedFrom * 1000),
     keysHash: keys.hash,
     wasReady: readiness.wasReady,
     clockOffsetMs: clusterClock.offsetMs,

@@ -7,14 +7,8 @@ import fc from 'fast-check'
 import { decodeJwt } from 'jose'
 import type { Store } from '../../src/domain/store.ts'
 import type { User } from '../../src/domain/user.ts'
-import {
-  createGeneration,
-  createKeys,
-  importKeys,
-  type KeyFile,
-  type Keys,
-  rotate,
-} from '../../src/keys/key-set.ts'
+import { createKeys, importKeys, type KeyFile, type Keys } from '../../src/keys/key-set.ts'
+import { createFirstKeys, rotate } from '../../src/keys/rotation.ts'
 import { openSession } from '../../src/login/open-session.ts'
 import { refresh } from '../../src/session/refresh.ts'
 import { readRefreshToken } from '../../src/session/refresh-token.ts'
@@ -27,7 +21,7 @@ import { DAY_MS, SECOND_MS } from '../support/session-client.ts'
 const HISTORIES = { sqlite: 2_000, postgres: 150 }
 const START = Date.parse('2030-01-01T00:00:00Z')
 const TOKENS = { issuer: 'https://login.example.com', audience: 'api', accessSeconds: 3600 }
-const FIRST_KEYS = { keys: await createGeneration(new Date(START), 0) }
+const FIRST_KEYS = await createFirstKeys(new Date(START))
 const FIRST_KEYRING = createKeys(await importKeys(FIRST_KEYS))
 
 /** How long a replaced token gets the same successor. */

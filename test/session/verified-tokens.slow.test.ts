@@ -2,7 +2,8 @@
 import assert from 'node:assert/strict'
 import { generateKeyPairSync, randomUUID } from 'node:crypto'
 import { test } from 'node:test'
-import { createGeneration, createKeys, importKeys } from '../../src/keys/key-set.ts'
+import { createKeys, importKeys } from '../../src/keys/key-set.ts'
+import { createFirstKeys } from '../../src/keys/rotation.ts'
 import { createAccessTokenReader, signAccessToken } from '../../src/session/access-token.ts'
 import { inParallel } from '../support/own.ts'
 
@@ -10,7 +11,9 @@ const REMEMBERED = 10_000
 
 test('the 10,001st access token takes the place of the first, and of no other', async () => {
   const now = new Date()
-  const [, secret = {}] = await createGeneration(now, 0)
+  const {
+    keys: [, secret = {}],
+  } = await createFirstKeys(now)
   // The fastest kind.
   const key = generateKeyPairSync('ed25519').privateKey.export({ format: 'jwk' })
   const keys = createKeys(await importKeys({ keys: [key, secret] }))

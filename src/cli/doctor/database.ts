@@ -9,6 +9,7 @@ import type { AuditStore } from '../../domain/audit.ts'
 import type { MaintenanceStore } from '../../domain/maintenance.ts'
 import type { UserStore } from '../../domain/user.ts'
 import { loadKeySet } from '../../keys/key-file.ts'
+import { allKeysOf } from '../../keys/key-set.ts'
 import { isReachable } from '../../login/credentials.ts'
 import {
   describeOffset,
@@ -70,7 +71,7 @@ async function checkPool(
 async function checkRotation({ signingKeysFile }: Config, audit: AuditStore): Promise<Finding[]> {
   const keySet = await loadKeySet(signingKeysFile).catch(() => null)
   if (!keySet) return []
-  const known = [...keySet.accessKeys, ...keySet.refreshKeys].map(({ keyId }) => keyId)
+  const known = allKeysOf(keySet).map(({ keyId }) => keyId)
   const { events } = await audit.list(null, { since: null, beforeId: null, limit: EVENTS })
   const added = events.filter(({ action }) => action === 'key.added')
   const last = added.filter(({ at }) => at.getTime() === added[0]?.at.getTime())

@@ -6,6 +6,7 @@ import { join } from 'node:path'
 import { loadConfig } from '../../../src/config/config.ts'
 import { loadTls } from '../../../src/http/connection/tls.ts'
 import { loadKeySet } from '../../../src/keys/key-file.ts'
+import { allKeysOf, NO_KEYS } from '../../../src/keys/key-set.ts'
 import { Failure } from '../../../src/system/failures.ts'
 import type { Commands, Ended } from './commands.ts'
 import type { Operations } from './loop.ts'
@@ -23,16 +24,16 @@ async function newFolder(commands: Commands) {
   return { folder, keys, run, has }
 }
 
-/** After so many earlier rotations. */
+/** After so many earlier rotations. The first one also makes the key that encrypts. */
 export const rotation = (commands: Commands, earlier: number) => async () => {
   const { folder, keys, run } = await newFolder(commands)
   for (let made = 0; made < earlier; made++) await run('keys', 'rotate')
   async function readIds() {
     const set = await loadKeySet(keys).catch(error => {
       if (error.code !== 'ENOENT') throw error
-      return { accessKeys: [], refreshKeys: [] }
+      return NO_KEYS
     })
-    return [...set.accessKeys, ...set.refreshKeys].map(({ keyId }) => keyId)
+    return allKeysOf(set).map(({ keyId }) => keyId)
   }
   const before = await readIds()
   return {
@@ -44,7 +45,7 @@ export const rotation = (commands: Commands, earlier: number) => async () => {
         const events = await createSubjects(commands.store).countEvents(id, 'key.added')
         assert.ok(events === 1 || stderr.includes(NOT_RECORDED), 'a key is not in the audit')
       }
-      return added.length === 2
+      return added.length === (earlier === 0 ? 3 : 2)
     },
   }
 }

@@ -52,6 +52,7 @@ describe('configuration', () => {
       passwordRules: { minLength: 8, brandName: 'Login Service' },
       budgets: { pair: 5, email: 20, client: 50, network: 500 },
       ...{ cookieIdleSeconds: 1_800, sessionMaxSeconds: 2_592_000, drainDelayMs: null },
+      ...{ secondFactor: 'on', secondFactorRoles: [] },
       ...{ logLevel: 'info', logIp: 'full', auditDays: 0, warnings: [] },
     }
     assert.deepEqual({ ...loadConfig({}), ...defaults }, loadConfig({}))
@@ -182,6 +183,22 @@ describe('configuration', () => {
         ...{ cookieIdleSeconds: 86_400, sessionMaxSeconds: 7_776_000, drainDelayMs: 60_000 },
       },
     ],
+    ...(
+      [
+        ['*', ['*']],
+        [' admin , chief editor,Ä ', ['admin', 'chief editor', 'Ä']],
+        ['🦊'.repeat(50), ['🦊'.repeat(50)]],
+      ] as const
+    ).map(
+      ([SECOND_FACTOR_ROLES, secondFactorRoles]): Taken => [
+        { SECOND_FACTOR_ROLES },
+        { secondFactorRoles },
+      ],
+    ),
+    [
+      { SECOND_FACTOR: 'off', SECOND_FACTOR_ROLES: 'admin' },
+      { secondFactor: 'off', secondFactorRoles: ['admin'] },
+    ],
     ...LOG_LEVELS.map((logLevel): Taken => [{ LOG_LEVEL: logLevel }, { logLevel }]),
   ]
   for (const [env, expected] of TAKEN) {
@@ -255,6 +272,12 @@ describe('configuration', () => {
     THROTTLE_EMAIL_FAILURES: ['0'],
     THROTTLE_CLIENT_FAILURES: ['0'],
     THROTTLE_NETWORK_FAILURES: ['0'],
+    SECOND_FACTOR: ['yes', 'ON', 'true', '1'],
+    SECOND_FACTOR_ROLES: [
+      ...['*,admin', 'admin,*', '*,*', 'admin*', 'admin,,x', 'admin,', ',admin', ',', ' , '],
+      'admin\neditor',
+      ...['r'.repeat(51), `admin,${'r'.repeat(51)}`],
+    ],
     PASSWORD_ENGINE: ['Lanes', 'wasm', 'bcrypt'],
     LOGIN_TIME_MS: ['499', '5001', '1s'],
     MAX_SESSIONS_PER_USER: ['0', '1001', '-1', 'unlimited'],
@@ -294,6 +317,12 @@ describe('configuration', () => {
     ])
   })
 
+  test('says how to write SECOND_FACTOR_ROLES', () => {
+    assert.deepEqual(problemsOf({ SECOND_FACTOR_ROLES: '*,admin' }), [
+      'SECOND_FACTOR_ROLES takes roles of 1 to 50 characters such as admin,editor, or * alone for every role; not "*,admin".',
+    ])
+  })
+
   test('reports every problem at once, in one message with a line for each', () => {
     const env = Object.fromEntries(
       Object.entries(REFUSED)
@@ -314,6 +343,9 @@ describe('configuration', () => {
       ['a certificate', { TRUST_PROXY: '', ...TLS }],
       ['both', TLS],
       ['https origins', { CORS_ORIGINS: 'https://a.example,https://b.example:444' }],
+      ['second factors for some roles', { SECOND_FACTOR_ROLES: 'admin,editor' }],
+      ['second factors for every role', { SECOND_FACTOR: 'on', SECOND_FACTOR_ROLES: '*' }],
+      ['no second factors', { SECOND_FACTOR: 'off' }],
     ]
     for (const [name, env] of SAFE) {
       test(`starts with ${name}`, () => {
@@ -333,6 +365,11 @@ describe('configuration', () => {
       ['a code for an http address', { CODE_CALLBACKS: 'http://localhost/in' }, /CODE_CALLBACKS/],
       ['a log without logins', { LOG_LEVEL: 'error' }, /LOG_LEVEL must be info/],
       ['a log without successes', { LOG_LEVEL: 'warn' }, /LOG_LEVEL must be info/],
+      [
+        'a second factor that is demanded and cannot be set up',
+        { SECOND_FACTOR: 'off', SECOND_FACTOR_ROLES: '*' },
+        /^In production SECOND_FACTOR_ROLES needs SECOND_FACTOR=on: .* Set it to on, or remove/,
+      ],
       ['a low cost', { BCRYPT_COST: '9' }, /BCRYPT_COST .* 10 to 15/],
     ]
     for (const [name, env, expected] of UNSAFE) {

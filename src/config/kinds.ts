@@ -59,6 +59,23 @@ export function line(maxCharacters: number): Kind<string> {
   }
 }
 
+const ROLE_MAX_CHARACTERS = 50
+
+/** `['*']` stands for every role. */
+export const roles: Kind<readonly string[]> = {
+  values: 'roles, comma-separated; `*` alone: every role',
+  parse(text, { name, refuse }) {
+    const entries = text === '' ? [] : text.split(',').map(entry => entry.trim())
+    // "admin*" looks like a pattern, which nobody would match.
+    const isRole = (entry: string) =>
+      /^[^*\p{Cc}]+$/u.test(entry) && [...entry].length <= ROLE_MAX_CHARACTERS
+    if (text === '*' || entries.every(isRole)) return entries
+    return refuse(
+      `${name} takes roles of 1 to ${ROLE_MAX_CHARACTERS} characters such as admin,editor, or * alone for every role; not "${text}".`,
+    )
+  },
+}
+
 /** The value has the form #rrggbb. */
 export const color: Kind<string> = {
   values: '`#rgb` or `#rrggbb`',

@@ -4,7 +4,17 @@ import { ACCESS_TOKEN_SECONDS } from '../domain/lifetimes.ts'
 import { WINDOW_MINUTES } from '../domain/throttle.ts'
 import { callbacks, issuer, link, networks, origins } from './addresses.ts'
 import { postgresUrl } from './database.ts'
-import { anyText, choice, color, ENVIRONMENTS, integer, type Kind, line, path } from './kinds.ts'
+import {
+  anyText,
+  choice,
+  color,
+  ENVIRONMENTS,
+  integer,
+  type Kind,
+  line,
+  path,
+  roles,
+} from './kinds.ts'
 
 export const LOG_LEVELS = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'] as const
 export const PASSWORD_ENGINES = ['lanes', 'native'] as const
@@ -82,6 +92,14 @@ const GROUPS = {
     THROTTLE_EMAIL_FAILURES: [budget, '20', `${inWindow} per email`],
     THROTTLE_CLIENT_FAILURES: [budget, '50', `${inWindow} per client`],
     THROTTLE_NETWORK_FAILURES: [budget, '500', `${inWindow} per network (IPv6 /48)`],
+  },
+  'Second factor': {
+    SECOND_FACTOR: [
+      choice(['on', 'off']),
+      'on',
+      '`off` hides the field and the set-up; a factor that is set up is demanded all the same',
+    ],
+    SECOND_FACTOR_ROLES: [roles, '', 'roles whose users get in only with a second factor'],
   },
   Sessions: {
     MAX_SESSIONS_PER_USER: [

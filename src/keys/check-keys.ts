@@ -1,4 +1,4 @@
-// Checks that the signing keys can be used and are safe.
+// Checks that the keys can be used and are safe.
 import type { Config } from '../config/config.ts'
 import { hasCode } from '../system/files.ts'
 import { checkReaders, type Finding, ok, problem, warning } from '../system/finding.ts'
@@ -9,7 +9,7 @@ import { findShortKey, type KeySet } from './key-set.ts'
 export const NAMES_MAX_CHARACTERS = 122
 
 export async function checkKeys(config: Config, now: Date): Promise<Finding> {
-  const { signingKeysFile: path, nodeEnv, tokens } = config
+  const { signingKeysFile: path, nodeEnv, tokens, secondFactor, secondFactorRoles } = config
   let keySet: KeySet
   try {
     keySet = await loadKeySet(path)
@@ -18,20 +18,29 @@ export async function checkKeys(config: Config, now: Date): Promise<Finding> {
       ? warning('keys', `${path} is not there: the service makes it at its start`)
       : problem('keys', explainKeyFile(path, error))
   }
+  const { accessKeys, refreshKeys, encryptionKeys } = keySet
+  const canEncrypt = encryptionKeys.length > 0
+  if (!canEncrypt && nodeEnv === 'production' && secondFactorRoles.length > 0) {
+    const advice = 'needs a key that encrypts second factors: "keys rotate" adds one'
+    return problem('keys', `${path}: SECOND_FACTOR_ROLES ${advice}`)
+  }
   const readers = await checkReaders(config, 'keys', path)
   if (readers) return readers
   const short = findShortKey(keySet, () => false)
   if (short) return warning('keys', `${path}: ${short}: "keys rotate" replaces it`)
-  const { accessKeys, refreshKeys } = keySet
   const kidMax = NAMES_MAX_CHARACTERS - tokens.issuer.length
   if (refreshKeys.some(({ keyId }) => keyId.length > kidMax)) {
     const advice = `with this JWT_ISSUER, the "kid" of a secret may have ${kidMax} characters`
     return problem('keys', `${path}: ${advice}`)
   }
-  const detail = `${path}: ${accessKeys.length} for access tokens, ${refreshKeys.length} for refresh tokens`
-  const isTooEarly = [accessKeys, refreshKeys].some(keys =>
-    keys.every(({ usedFrom }) => usedFrom * 1000 > now.getTime()),
+  const detail = `${path}: ${accessKeys.length} for access tokens, ${refreshKeys.length} for refresh tokens, ${encryptionKeys.length} for second factors`
+  const isTooEarly = [accessKeys, refreshKeys, encryptionKeys].some(
+    keys => keys.length > 0 && keys.every(({ usedFrom }) => usedFrom * 1000 > now.getTime()),
   )
-  const advice = 'all keys of a kind start in the future: check the clock of this machine'
-  return isTooEarly ? warning('keys', `${detail}; ${advice}`) : ok('keys', detail)
+  if (isTooEarly) {
+    const advice = 'all keys of a kind start in the future: check the clock of this machine'
+    return warning('keys', `${detail}; ${advice}`)
+  }
+  if (canEncrypt || secondFactor === 'off') return ok('keys', detail)
+  return warning('keys', `${detail}: these cannot be set up until "keys rotate" adds a key`)
 }

@@ -22,6 +22,15 @@ assert.equal((await cli.run(['database', 'migrate'], '', production)).code, 0)
 const certificate = (name: string, fromDays: number, toDays: number) =>
   writeCertificate(cli.folder, name, { fromDays, toDays })
 
+/** Names a file with other keys than those of the production. */
+async function changedKeys(change: (keys: JWK[]) => JWK[]) {
+  const { keys } = JSON.parse(await readFile(production.SIGNING_KEYS_FILE ?? '', 'utf8'))
+  const SIGNING_KEYS_FILE = join(cli.folder, `${randomUUID()}.json`)
+  await writeFile(SIGNING_KEYS_FILE, JSON.stringify({ keys: change(keys) }), { mode: 0o600 })
+  return { SIGNING_KEYS_FILE }
+}
+const withoutEncryptionKey = () => changedKeys(keys => keys.filter(key => key.use !== 'enc'))
+
 /** Fails unless these settings, in production, cause exactly these findings. */
 async function finds(env: Record<string, string>, ...expected: RegExp[]) {
   const { code, stderr, findings } = await examine({ ...production, ...env })
@@ -99,15 +108,36 @@ describe('what is unsafe or cannot be used is a warning or a problem', () => {
     [
       'a long issuer beside a secret with a long id',
       async () => {
-        const { keys } = JSON.parse(await readFile(production.SIGNING_KEYS_FILE ?? '', 'utf8'))
-        const renamed = keys.map((key: JWK) =>
-          key.kty === 'oct' ? { ...key, kid: 'k'.repeat(64) } : key,
-        )
-        const SIGNING_KEYS_FILE = join(cli.folder, 'long.json')
-        await writeFile(SIGNING_KEYS_FILE, JSON.stringify({ keys: renamed }), { mode: 0o600 })
-        return { SIGNING_KEYS_FILE, JWT_ISSUER: `https://login.example.org/${'i'.repeat(34)}` }
+        const JWT_ISSUER = `https://login.example.org/${'i'.repeat(34)}`
+        const kid = 'k'.repeat(64)
+        const rename = (key: JWK) => (key.alg === 'HS256' ? { ...key, kid } : key)
+        return { ...(await changedKeys(keys => keys.map(rename))), JWT_ISSUER }
       },
       /^problem, keys: .*, the "kid" of a secret may have 62 characters$/,
+    ],
+    [
+      'a key file of an earlier version, which has no key for second factors',
+      withoutEncryptionKey,
+      /^warning, keys: .*, 0 for second factors: these cannot be set up until "keys rotate" adds a key$/,
+    ],
+    [
+      'the same, if a second factor is demanded',
+      async () => ({ ...(await withoutEncryptionKey()), SECOND_FACTOR_ROLES: 'admin' }),
+      /^problem, keys: .*: SECOND_FACTOR_ROLES needs a key .*: "keys rotate" adds one$/,
+    ],
+    [
+      'the same, if nobody can set up a second factor',
+      async () => ({ ...(await withoutEncryptionKey()), SECOND_FACTOR: 'off' }),
+    ],
+    [
+      'a key for second factors that starts in the future',
+      async () => {
+        const year2100 = Date.UTC(2100) / 1000
+        return changedKeys(keys =>
+          keys.map(key => (key.use === 'enc' ? { ...key, nbf: year2100 } : key)),
+        )
+      },
+      /^warning, keys: .*, 1 for second factors; all keys of a kind start in the future/,
     ],
     [
       'a key file that others can read',
@@ -140,7 +170,7 @@ test('a key of the last rotation that the file lacks is a warning', async () => 
   assert.equal((await cli.run(['keys', 'rotate'], '', { ...production, ...elsewhere })).code, 0)
   await finds(
     {},
-    /^warning, keys: .*keys\.json lacks the key \S+ and \S+, which the audit has: copy the/,
+    /^warning, keys: .*keys\.json lacks the key (\S+ and ){2}\S+, which the audit has: copy the/,
   )
   await finds(elsewhere)
   await database.rows('delete from audit_events')

@@ -27,8 +27,8 @@ const SETTLE: Record<string, Settle> = {
     const [issuedAt, expiresAt] = [new Date(), new Date(Date.now() + DAY_MS)]
     const caller = { userAgent: 'a browser', ip: '::1' }
     const opening = {
-      user: { id, passwordHash: 'a hash' },
-      session: { ...caller, id: randomUUID(), expiresAt, cookieDigest: null },
+      user: { id, passwordHash: 'a hash', factorsVersion: 0 },
+      session: { ...caller, amr: ['pwd'], id: randomUUID(), expiresAt, cookieDigest: null },
       refreshToken: { id: randomUUID(), digest: randomUUID(), keyId: 'k', issuedAt, expiresAt },
       device: null,
       displaced: { cookieDigest: null, usedBefore: new Date(0), maxSessions: 10 },

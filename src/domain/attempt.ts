@@ -1,5 +1,6 @@
 // Login attempts: the scopes that count their failures, and the operations of the store on them.
 import type { NewRefreshToken } from './refresh-token.ts'
+import type { FactorsChange, FailedStep, UsedProof } from './second-factor.ts'
 import type { Session } from './session.ts'
 import type { User } from './user.ts'
 
@@ -32,7 +33,7 @@ export type Reservation =
   /** The failures of a scope are used up. `lockedUserId`: the user that this attempt locked; null if it locked none. */
   | { kind: 'blocked'; scope: ScopeName; blockedUntil: Date; lockedUserId: string | null }
 
-export type NewSession = Pick<Session, 'id' | 'expiresAt' | 'userAgent' | 'ip'>
+export type NewSession = Pick<Session, 'id' | 'expiresAt' | 'userAgent' | 'ip' | 'amr'>
 
 /** The device of a login. A new one is stored, without its token; a known one gets its use and new expiry. */
 export type UsedDevice = { id: string; expiresAt: Date } & (
@@ -52,7 +53,9 @@ export type Displaced = {
 
 export type Opening = {
   /** The user at the time at which the password was verified. */
-  user: Pick<User, 'id' | 'passwordHash'>
+  user: Pick<User, 'id' | 'passwordHash' | 'factorsVersion'>
+  /** What the login uses up, while there are fewer guesses than this; null if the user has no second factor. */
+  proof?: { used: UsedProof; guessesBelow: number } | null
   session: NewSession & {
     /** SHA-256 of the session cookie in hex; null for a client without cookies. */
     cookieDigest: string | null
@@ -60,13 +63,16 @@ export type Opening = {
   refreshToken: NewRefreshToken
   device: UsedDevice | null
   displaced: Displaced
-  /** Set by a login that also replaces the password. */
-  change?: PasswordChange | null
+  /** Set by a login that also replaces the password or changes the second factors. */
+  change?: CredentialsChange | null
 }
 
 /** Ends all other sessions of the user and forgets all devices but one. */
-export type PasswordChange = {
-  newHash: string
+export type CredentialsChange = {
+  /** Null if the password stays. */
+  newHash: string | null
+  /** Null if the second factors stay. */
+  factors: FactorsChange | null
   /** The device that came along; null if there was none. */
   keptDeviceId: string | null
 }
@@ -74,7 +80,7 @@ export type PasswordChange = {
 export type EndedSession = {
   id: string
   userId: string
-  reason: 'replaced' | 'abandoned' | 'limit' | 'password'
+  reason: 'replaced' | 'abandoned' | 'limit' | 'password' | 'second-factor'
 }
 
 /** A login as the user is told of it later. */
@@ -87,9 +93,14 @@ export interface AttemptStore {
   release(scopes: ThrottleScope[]): Promise<void>
   /**
    * Turns a pending attempt into a failure, in every scope and of the user. An unknown email (null) costs
-   * the same writes. Returns the user's consecutive failures, 0 for an unknown email.
+   * the same writes. Returns the user's consecutive failures and its guesses, 0 for an unknown email.
    */
-  fail(scopes: ThrottleScope[], userId: string | null, now: Date): Promise<number>
+  fail(
+    scopes: ThrottleScope[],
+    userId: string | null,
+    now: Date,
+    step?: FailedStep,
+  ): Promise<{ failures: number; guesses: number }>
   /**
    * Ends a pending attempt whose password is right but opens no session. With a `login`, it becomes the user's last
    * one; otherwise the user's row stays as it is.
@@ -97,9 +108,10 @@ export interface AttemptStore {
   pass(scopes: ThrottleScope[], login?: NotedLogin): Promise<void>
   /**
    * Opens the session and ends the pending attempt as a success, in one transaction, if the user still has
-   * the verified hash, is active and not locked by an administrator. With a `change`, also replaces the password,
-   * in the same transaction. Returns the sessions that it ended.
-   * Otherwise returns null: nothing was opened, and the attempt is released, because its password was right.
+   * the verified hash and the same second factors, is active and not locked by an administrator, and if the `proof` has
+   * not been used meanwhile. With a `change`, also makes that, in the same transaction. Returns the sessions that it ended.
+   * Otherwise returns null, and nothing was opened. An attempt with a proof is then settled as a failure; one without is
+   * released, because its password was right.
    */
   succeed(opening: Opening, scopes: ThrottleScope[], now: Date): Promise<EndedSession[] | null>
 }

@@ -26,6 +26,7 @@ export type AuditAction =
   | 'user.unlocked'
   | 'user.deleted'
   | 'password.set'
+  | 'second_factor.reset'
   | 'session.ended'
   | 'sessions.ended'
   | 'throttle.cleared'

@@ -18,7 +18,8 @@ type FoundCode =
 /** The session that a code opens, for the user of the page. */
 export type CodeOpening = {
   userId: string
-  session: NewSession
+  /** Its `amr` is that of the page. */
+  session: Omit<NewSession, 'amr'>
   refreshToken: NewRefreshToken
   maxSessions: number
 }

@@ -20,8 +20,16 @@ export const IN_BATCHES: OperationName[] = [
 ]
 
 const PARTS: PartName[] = [
-  ...(['attempts', 'users', 'sessions', 'refreshTokens', 'codes', 'devices'] as const),
-  ...(['throttle', 'adminTokens', 'audit', 'imports', 'maintenance', 'migrations'] as const),
+  ...(['attempts', 'users', 'secondFactors', 'sessions', 'refreshTokens', 'codes'] as const),
+  ...([
+    'devices',
+    'throttle',
+    'adminTokens',
+    'audit',
+    'imports',
+    'maintenance',
+    'migrations',
+  ] as const),
 ]
 
 export function operationOf(parts: StoreParts, name: OperationName): AnyOperation {

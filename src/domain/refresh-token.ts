@@ -35,8 +35,8 @@ export type FoundRefreshToken =
   | Invalid<SessionReason>
 
 /** What a new access token is made of. */
-export type RefreshedSession = Pick<LiveSession, 'user'> & {
-  session: Pick<Session, 'id' | 'expiresAt'>
+export type RefreshedSession = Pick<LiveSession, 'user' | 'hasSecondFactor'> & {
+  session: Pick<Session, 'id' | 'expiresAt' | 'amr'>
 }
 
 export interface RefreshTokenStore {

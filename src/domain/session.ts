@@ -11,6 +11,8 @@ export type Session = {
   expiresAt: Date
   userAgent: string
   ip: string
+  /** How the user was authenticated: the claim of the same name (RFC 8176). */
+  amr: readonly string[]
 }
 
 /** A session that is stored, live or not. */
@@ -35,6 +37,8 @@ export type LastLogin = {
   ip: string
   /** Attempts between the two logins that were rejected after their password was checked. */
   failuresSince: number
+  /** Wrong codes that came with the right password before the session's login. */
+  guessesSince: number
 }
 
 /** A live session whose user is active and not locked by an administrator. */
@@ -44,6 +48,7 @@ export type LiveSession = {
   cookieUsedAt: Date | null
   /** The user's login before this session's; null if none is known. Later logins do not change it. */
   lastLogin: LastLogin | null
+  hasSecondFactor: boolean
 }
 
 /** Why a session is not live, for the log. */
@@ -53,6 +58,7 @@ export type SessionReason =
   | 'session-expired'
   | 'user-inactive'
   | 'user-locked'
+  | 'no-second-factor'
 
 export type Invalid<Reason extends string> = { kind: 'invalid'; reason: Reason }
 

@@ -10,6 +10,7 @@ import type { ImportStore } from './import.ts'
 import type { MaintenanceStore } from './maintenance.ts'
 import type { MigrationStore } from './migration.ts'
 import type { RefreshTokenStore } from './refresh-token.ts'
+import type { SecondFactorStore } from './second-factor.ts'
 import type { SessionStore } from './session.ts'
 import type { ThrottleStore } from './throttle.ts'
 import type { UserStore } from './user.ts'
@@ -17,6 +18,7 @@ import type { UserStore } from './user.ts'
 export type StoreParts = {
   attempts: AttemptStore
   users: UserStore
+  secondFactors: SecondFactorStore
   sessions: SessionStore
   refreshTokens: RefreshTokenStore
   codes: CodeStore

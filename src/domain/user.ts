@@ -17,6 +17,12 @@ export type User = UserDetails & {
   lockedBy: LockedBy | null
   /** Until then the password is good for one thing, setting another one; null if it is not temporary. */
   temporaryUntil: Date | null
+  /** Rises with every change of the user's second factors. */
+  factorsVersion: number
+  /** Wrong codes that were sent with the right password, see `GUESSES`. */
+  failedSecondSteps: number
+  /** How far the last code that came too early (positive) or too late was from the time; null if the last one fitted. */
+  codeOffsetSeconds: number | null
   createdAt: Date
   updatedAt: Date
 }

@@ -9,11 +9,7 @@ import { PUBLIC_API } from './openapi/public-api.ts'
 import type { Page } from './page/page.ts'
 import { isListedOrigin } from './request/cors.ts'
 import { refuseForeignForms, refuseForeignLogins } from './request/csrf.ts'
-import {
-  CHANGE_PASSWORD_OPERATION,
-  type ChangeDeps,
-  changePasswordRoute,
-} from './routes/change-password.ts'
+import { CHANGE_PASSWORD_OPERATION, changePasswordRoute } from './routes/change-password.ts'
 import {
   END_OTHER_SESSIONS_OPERATION,
   END_SESSION_OPERATION,
@@ -47,6 +43,11 @@ import {
 import { REDEEM_CODE_OPERATION, redeemCodeRoute } from './routes/redeem-code.ts'
 import { addReference } from './routes/reference.ts'
 import { REFRESH_OPERATION, refreshRoute } from './routes/refresh.ts'
+import {
+  SECOND_FACTOR_OPERATION,
+  type SecondFactorDeps,
+  secondFactorRoute,
+} from './routes/second-factor.ts'
 import type { SessionAccess } from './routes/session-access.ts'
 import {
   SESSION_OPERATION,
@@ -61,14 +62,14 @@ import { createServer, type ServerDeps } from './server.ts'
 const CACHE_CONTROL = 'public, max-age=300'
 
 type AppDeps = ServerDeps &
-  ChangeDeps & {
+  SecondFactorDeps & {
     sessions: Omit<SessionAccess, 'isListedOrigin'> & RefreshDeps & IssueDeps & RedeemDeps
     endedFeed: EndedFeed
     page: Page
   }
 
 export function buildApp(deps: AppDeps): FastifyInstance {
-  const { config, login, passwordRules, page } = deps
+  const { config, login, passwordRules, canSetUp, page } = deps
   const sessions = {
     ...deps.sessions,
     isListedOrigin: (origin?: string) => origin !== undefined && isListedOrigin(origin, config),
@@ -87,6 +88,11 @@ export function buildApp(deps: AppDeps): FastifyInstance {
     `${auth}/password`,
     { ...CHANGE_PASSWORD_OPERATION, onRequest },
     changePasswordRoute({ login, passwordRules }),
+  )
+  app.post(
+    `${auth}/second-factor`,
+    { ...SECOND_FACTOR_OPERATION, onRequest },
+    secondFactorRoute({ login, passwordRules, canSetUp }),
   )
   app.post(`${auth}/code`, REDEEM_CODE_OPERATION, redeemCodeRoute(sessions))
   app.post(`${auth}/refresh`, REFRESH_OPERATION, refreshRoute(sessions))

@@ -20,8 +20,10 @@ export function handleError(error: FastifyError, request: FastifyRequest, reply:
   const [, own] = Object.entries(MESSAGES).find(([field]) => required.includes(field)) ?? []
   const message = own && { message: own }
   if (error.validation) {
-    const fields = offendingFields(error.validation, required)
-    return refuse(request, reply, 'VALIDATION_ERROR', { ...message, fields })
+    const fields = offendingFields(error.validation, request, required)
+    const isMissing = fields.some(field => required.includes(field))
+    const details = isMissing ? message : { message: `${fields.join(' and ')} cannot be used` }
+    return refuse(request, reply, 'VALIDATION_ERROR', { ...details, fields })
   }
   switch (error.code) {
     case 'FST_ERR_CTP_EMPTY_JSON_BODY':
@@ -57,14 +59,16 @@ function fieldsOf({ routeOptions: { attachValidation, schema } }: FastifyRequest
   return !attachValidation && hasFields && Array.isArray(body.required) ? body.required : []
 }
 
-/** Each field once, in the order of the schema; all fields if the body is no object. */
+/** Each field once, in the order of the schema; all required ones if the body is no object. */
 function offendingFields(
   validation: NonNullable<FastifyError['validation']>,
-  fields: string[],
+  { routeOptions: { schema } }: FastifyRequest,
+  required: string[],
 ): string[] {
   const named = validation.map(
     ({ instancePath, params }) => params.missingProperty ?? instancePath.slice(1),
   )
-  const offending = fields.filter(field => named.includes(field))
-  return offending.length > 0 ? offending : fields
+  const { properties = {} } = Object(schema?.body)
+  const offending = Object.keys(properties).filter(field => named.includes(field))
+  return offending.length > 0 ? offending : required
 }

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { NO_GUESS } from '../domain/second-factor.ts'
 import type { User } from '../domain/user.ts'
 import { decide } from './decision.ts'
 
@@ -11,6 +12,7 @@ const USER: User = {
   ...{ id: '0b6f5c3e-0000-4000-8000-000000000001', email: 'kate@example.com', passwordHash: 'x' },
   ...{ name: 'Kate', role: 'user', isActive: true, failedLoginAttempts: 0, lockedUntil: null },
   ...{ lockedBy: null, temporaryUntil: null, createdAt: PAST, updatedAt: PAST },
+  ...{ factorsVersion: 0, failedSecondSteps: 0, codeOffsetSeconds: null },
 }
 
 const ADMIN = 'administrator'
@@ -43,10 +45,22 @@ const CASES: [
   ['a lock without lockedBy', { lockedUntil: FUTURE }, true, 'locked-by-administrator'],
   ['a locked inactive user', { isActive: false, lockedUntil: FUTURE }, true, 'inactive'],
 ]
+
+const NOT_NEEDED = { kind: 'not-needed' } as const
+const FAILED = { guessesBelow: 10, codeOffsetSeconds: null }
+const WRONG_CODE = { kind: 'unproved', reason: 'code-wrong', failed: FAILED } as const
+
 for (const [what, change, matches, reason] of CASES) {
   test(`the decision on ${what}: ${reason ?? 'accepted'}`, () => {
     const user = change && { ...USER, ...change }
-    const expected = reason === null ? { kind: 'accepted', user } : { kind: 'rejected', reason }
-    assert.deepEqual(decide(user, matches, NOW), expected)
+    const expected =
+      reason === null
+        ? { kind: 'accepted', user, step: NOT_NEEDED }
+        : { kind: 'rejected', reason, failed: NO_GUESS }
+    assert.deepEqual(decide(user, matches, NOT_NEEDED, NOW), expected)
+    // A wrong code is the last of several reasons, and no guess beside any other.
+    const second =
+      reason === null ? { reason: 'code-wrong', failed: FAILED } : { reason, failed: NO_GUESS }
+    assert.deepEqual(decide(user, matches, WRONG_CODE, NOW), { kind: 'rejected', ...second })
   })
 }

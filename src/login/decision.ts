@@ -1,6 +1,8 @@
 // Decides whether an attempt is accepted, without any side effect. The reasons are for the log: the caller
 // gets the same answer for all of them.
+import { type FailedStep, NO_GUESS } from '../domain/second-factor.ts'
 import { isLockedByAdministrator, type User } from '../domain/user.ts'
+import type { SecondStep, StepReason } from './second-step.ts'
 
 export type RejectionReason =
   | 'unknown-email'
@@ -9,17 +11,27 @@ export type RejectionReason =
   | 'locked-by-administrator'
   | 'temporary-password-ended'
   | 'changed-meanwhile'
+  | StepReason
 
-type Decision = { kind: 'accepted'; user: User } | { kind: 'rejected'; reason: RejectionReason }
+type Decision =
+  | { kind: 'accepted'; user: User; step: Exclude<SecondStep, { kind: 'unproved' }> }
+  | { kind: 'rejected'; reason: RejectionReason; failed: FailedStep }
 
-export function decide(user: User | null, passwordMatches: boolean, now: Date): Decision {
-  if (!user) return { kind: 'rejected', reason: 'unknown-email' }
-  if (!passwordMatches) return { kind: 'rejected', reason: 'wrong-password' }
-  if (!user.isActive) return { kind: 'rejected', reason: 'inactive' }
-  if (isLockedByAdministrator(user, now))
-    return { kind: 'rejected', reason: 'locked-by-administrator' }
+export function decide(
+  user: User | null,
+  passwordMatches: boolean,
+  step: SecondStep,
+  now: Date,
+): Decision {
+  const rejected = (reason: RejectionReason, failed = NO_GUESS) =>
+    ({ kind: 'rejected', reason, failed }) as const
+  if (!user) return rejected('unknown-email')
+  if (!passwordMatches) return rejected('wrong-password')
+  if (!user.isActive) return rejected('inactive')
+  if (isLockedByAdministrator(user, now)) return rejected('locked-by-administrator')
   // Negated, so that an invalid date counts as ended.
   if (user.temporaryUntil !== null && !(user.temporaryUntil > now))
-    return { kind: 'rejected', reason: 'temporary-password-ended' }
-  return { kind: 'accepted', user }
+    return rejected('temporary-password-ended')
+  if (step.kind === 'unproved') return rejected(step.reason, step.failed)
+  return { kind: 'accepted', user, step }
 }

@@ -28,6 +28,7 @@ const depsOn = (store: Store, throttle = createThrottle(store.attempts, clock)) 
   throttle,
   passwords,
   passwordRules: { minLength: 8, brandName: 'Login' },
+  secondFactorRoles: [],
   hashQueue: createHashQueue(hasher, { cost: COST, loginTimeMs: 5_000 }),
   pace: createPace(),
   deviceTokens: createDeviceTokens('00'.repeat(32)),

@@ -1,9 +1,11 @@
 // The use case: one login attempt, steps 3 to 8, read downwards.
 import type { Budgets, ScopeName } from '../domain/attempt.ts'
+import { ALARMING_GUESSES, type FactorsChange } from '../domain/second-factor.ts'
 import type { Store } from '../domain/store.ts'
 import type { User } from '../domain/user.ts'
 import { turnNetwork } from '../system/client-group.ts'
 import { type AdmissionDeps, admit, type ShedReason } from './admission.ts'
+import { type ChangeDeps, type FactorFlaw, type FactorRequest, prepareChanges } from './changes.ts'
 import { canonicalEmail, EMAIL_MAX_LENGTH, lookupKey, matchablePassword } from './credentials.ts'
 import { decide, type RejectionReason } from './decision.ts'
 import {
@@ -12,23 +14,31 @@ import {
   deviceToRemember,
   findKnownDevice,
 } from './device.ts'
-import { type NewHashDeps, prepareNewHash } from './new-hash.ts'
 import { type OpenedSession, type OpenSessionDeps, openSession } from './open-session.ts'
 import type { Pace } from './pace.ts'
 import type { PasswordFlaw } from './password-rules.ts'
 import { deviceScopes, throttleScopes } from './scopes.ts'
+import { checkSecondStep, type Proof, type SecondStepDeps } from './second-step.ts'
 import type { Block } from './throttle.ts'
 
 /** Hashing may take this share of a login's time, even if a slow database has used up more than the rest. */
 const HASHING_SHARE = 0.5
 /** NIST SP 800-63B-4, 3.2.2 allows at most 100 consecutive failures: operators must look at the account. */
 const ALARM_EVERY_FAILURES = 100
+const ALARM_EVERY_GUESSES = 10
+const NO_PROOF: Proof = { otp: '' }
+/** RFC 8176. A recovery code counts as a code of an app. */
+const AMR_PASSWORD = ['pwd']
+const AMR_TWO_STEPS = ['pwd', 'otp', 'mfa']
 
 export type LoginAttempt = {
   email: string
   password: string
+  proof?: Proof | undefined
   /** If it is given, the login also replaces the password by this one. */
   newPassword?: string
+  /** The same for a change of the second factors. */
+  factorRequest?: FactorRequest
   client: Client
   /** The value of the device cookie that the caller sent. */
   deviceToken: string | null
@@ -55,19 +65,34 @@ export type LoginOutcome =
       /** Null if the caller is not a browser. */
       deviceCookie: DeviceCookie | null
       isPasswordChanged: boolean
+      secondFactor: {
+        /** After this login. */
+        isOn: boolean
+        change: FactorsChange['kind'] | null
+        /** New ones, to be shown once. */
+        recoveryCodes: string[] | null
+        isRecoveryCodeUsed: boolean
+      }
       /** Replaces a hash of another cost, after the answer; null if that is not necessary. */
       rehash: (() => Promise<void>) | null
     }
   /** The password is right, but temporary: it is only good for setting another one. */
   | { kind: 'change-required'; userId: string }
-  /** The password is right, but it was not replaced: the new one is not fit for this user. */
+  /** The password is right, but the role of its user demands a second factor: it is only good for setting one up. */
+  | { kind: 'second-factor-required'; userId: string }
+  /** Password and proof are right, but nothing was changed: the new password is not fit for this user. */
   | { kind: 'unfit-password'; userId: string; flaw: PasswordFlaw }
+  | { kind: 'unfit-factor'; userId: string; flaw: FactorFlaw }
   | {
       kind: 'rejected'
       email: string
       reason: RejectionReason
       /** Set at every 100th consecutive failure of a user. */
       alarm: { userId: string; failures: number } | null
+      /** Set at the third and every tenth wrong code that came with the right password. */
+      passwordKnown: { userId: string; guesses: number } | null
+      /** Of a code that is right at another time. */
+      codeOffsetSeconds: number | null
     }
   | {
       kind: 'throttled'
@@ -81,8 +106,9 @@ export type LoginOutcome =
 
 type LoginDeps = OpenSessionDeps &
   AdmissionDeps &
-  NewHashDeps & {
-    store: Pick<Store, 'attempts' | 'devices' | 'users'>
+  ChangeDeps &
+  SecondStepDeps & {
+    store: Pick<Store, 'attempts' | 'devices' | 'users' | 'secondFactors'>
     pace: Pace
     deviceTokens: DeviceTokens
     budgets: Budgets
@@ -136,54 +162,76 @@ async function tryToLogIn(
   const { slot, user } = admission
   const password = matchablePassword(attempt.password)
   const check = passwords.check(password, user?.passwordHash ?? null)
-  const digest = await slot.run(finishByMs(), check.job)
+  const [digest, step] = await Promise.all([
+    slot.run(finishByMs(), check.job),
+    checkSecondStep(deps, user, attempt.proof ?? NO_PROOF, knownDevice !== null),
+  ])
   if (digest === null) {
     await store.attempts.release(scopes)
     throttle.wake(scopes)
     return { kind: 'shed', email, reason: 'too-late' }
   }
-  const decision = decide(user, check.matches(digest), clock())
+  const decision = decide(user, check.matches(digest), step, clock())
 
   if (decision.kind === 'rejected') {
-    const failures = await store.attempts.fail(scopes, user?.id ?? null, clock())
+    const { reason, failed } = decision
+    const { failures, guesses } = await store.attempts.fail(
+      ...[scopes, user?.id ?? null, clock(), failed],
+    )
     throttle.wake(scopes)
-    return { kind: 'rejected', email, reason: decision.reason, alarm: toAlarm(user, failures) }
+    return {
+      ...{ kind: 'rejected', email, reason, alarm: toAlarm(user, failures) },
+      passwordKnown: toPasswordKnown(user, failed.guessesBelow, guesses),
+      codeOffsetSeconds: failed.codeOffsetSeconds,
+    }
   }
 
-  const preparing = await prepareNewHash(deps, attempt, decision.user, slot, () => finishByMs(2))
+  const preparing = await prepareChanges(
+    ...([deps, attempt, decision.user, decision.step, slot] as const),
+    () => finishByMs(2),
+  )
   if (preparing.kind !== 'ready') {
+    const { ip, userAgent } = attempt.client
     if (preparing.kind === 'shed') await store.attempts.release(scopes)
-    else if (preparing.kind === 'change-required') await store.attempts.pass(scopes)
-    else {
-      const { ip, userAgent } = attempt.client
+    else if (preparing.kind === 'unfit-password' || preparing.kind === 'unfit-factor') {
       await store.attempts.pass(scopes, { userId: preparing.userId, at: clock(), ip, userAgent })
-    }
+    } else await store.attempts.pass(scopes)
     throttle.wake(scopes)
     return preparing.kind === 'shed' ? { ...preparing, email } : preparing
   }
 
-  const { newHash } = preparing
+  const { newHash, factors, recoveryCodes } = preparing
   const { client } = attempt
   const remembered = client.isBrowser ? deviceToRemember(deps, knownDevice) : null
+  const keptDeviceId = knownDevice?.id ?? remembered?.device.id ?? null
+  const proof = decision.step.kind === 'proved' ? decision.step.proof : null
   const accepted = {
     user: decision.user,
+    proof,
     client,
+    amr: proof || factors?.kind === 'set-totp' ? AMR_TWO_STEPS : AMR_PASSWORD,
     device: remembered?.device ?? null,
     oldCookie: attempt.sessionCookie,
-    change:
-      newHash === null
-        ? null
-        : { newHash, keptDeviceId: knownDevice?.id ?? remembered?.device.id ?? null },
+    change: newHash !== null || factors ? { newHash, factors, keptDeviceId } : null,
   }
   const session = await openSession(deps, accepted, scopes)
   throttle.wake(scopes)
-  if (!session) return { kind: 'rejected', email, reason: 'changed-meanwhile', alarm: null }
+  if (!session) {
+    const nothing = { alarm: null, passwordKnown: null, codeOffsetSeconds: null }
+    return { kind: 'rejected', email, reason: 'changed-meanwhile', ...nothing }
+  }
   return {
     kind: 'signed-in',
     user: decision.user,
     session,
     deviceCookie: remembered?.cookie ?? null,
     isPasswordChanged: newHash !== null,
+    secondFactor: {
+      isOn: factors ? factors.kind !== 'remove' : proof !== null,
+      change: factors?.kind ?? null,
+      recoveryCodes,
+      isRecoveryCodeUsed: proof?.used.kind === 'recovery-code',
+    },
     rehash: newHash === null ? toRehash(deps, decision.user, password) : null,
   }
 }
@@ -205,6 +253,13 @@ function toThrottled({ scope, blockedUntil, lockedUserId }: Block, email: string
 function toAlarm(user: User | null, failures: number) {
   return user && failures > 0 && failures % ALARM_EVERY_FAILURES === 0
     ? { userId: user.id, failures }
+    : null
+}
+
+function toPasswordKnown(user: User | null, guessesBelow: number, guesses: number) {
+  const isCounted = user !== null && user.failedSecondSteps < guessesBelow
+  return isCounted && (guesses === ALARMING_GUESSES || guesses % ALARM_EVERY_GUESSES === 0)
+    ? { userId: user.id, guesses }
     : null
 }
 

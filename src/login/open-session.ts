@@ -1,6 +1,12 @@
 // Steps 7 and 8 of a login: signs both tokens, then opens the session in one call to the store.
 import { randomUUID } from 'node:crypto'
-import type { EndedSession, PasswordChange, ThrottleScope, UsedDevice } from '../domain/attempt.ts'
+import type {
+  CredentialsChange,
+  EndedSession,
+  Opening,
+  ThrottleScope,
+  UsedDevice,
+} from '../domain/attempt.ts'
 import { ABANDONED_SECONDS } from '../domain/lifetimes.ts'
 import type { Store } from '../domain/store.ts'
 import type { User } from '../domain/user.ts'
@@ -36,13 +42,15 @@ type Accepted = {
   device: UsedDevice | null
   /** The session cookie that the login request carried. */
   oldCookie: string | null
-  change?: PasswordChange | null
+  proof?: Opening['proof']
+  amr: readonly string[]
+  change?: CredentialsChange | null
 }
 
-/** Null if the user has changed since the password was verified: the attempt is then released. */
+/** Null if the user has changed, or the proof was used, since they were verified. */
 export async function openSession(
   { store, keys, tokens, maxSessionsPerUser, sessionMaxSeconds, clock }: OpenSessionDeps,
-  { user, client, device, oldCookie, change = null }: Accepted,
+  { user, client, device, oldCookie, proof = null, amr, change = null }: Accepted,
   scopes: ThrottleScope[],
 ): Promise<OpenedSession | null> {
   const now = clock()
@@ -51,14 +59,14 @@ export async function openSession(
   const cookie = client.isBrowser ? randomToken() : null
   const { accessKey, refreshKey } = keys.signingAt(now)
 
-  const access = signAccessToken(accessKey, tokens, user, { id, expiresAt }, now)
+  const access = signAccessToken(accessKey, tokens, user, { id, expiresAt, amr }, now)
   const holder = { userId: user.id, sessionId: id }
   const refresh = issueRefreshToken(refreshKey, tokens.issuer, holder, expiresAt, now)
   const opening = {
     user,
+    proof,
     session: {
-      id,
-      expiresAt,
+      ...{ id, expiresAt, amr },
       cookieDigest: cookie && digestOf(cookie),
       userAgent: client.userAgent,
       ip: client.ip,

@@ -11,13 +11,16 @@ export type Metrics = ReturnType<typeof createMetrics>
 /** The outcomes are those of the log: `login.succeeded`, `login.failed` and so on; `error` is a 500. */
 const OUTCOMES = [
   ...(['succeeded', 'failed', 'throttled', 'shed', 'error'] as const),
-  ...(['change_required', 'unfit_password'] as const),
+  ...(['change_required', 'second_factor_required', 'unfit_password', 'unfit_factor'] as const),
 ]
 export type LoginLabel = (typeof OUTCOMES)[number]
 
 const SCOPES = ['pair', 'email', 'client', 'network', 'device'] as const satisfies ScopeName[]
 
-const REASONS = ['logout', 'user', 'reuse', 'replaced', 'abandoned', 'limit', 'password'] as const
+const REASONS = [
+  ...(['logout', 'user', 'reuse', 'replaced', 'abandoned', 'limit'] as const),
+  ...(['password', 'second-factor'] as const),
+]
 export type EndReason = (typeof REASONS)[number]
 
 /** How the caller of a repeated refresh was recognised; `refused` if it was not. */

@@ -31,7 +31,7 @@ export async function composeServers(
 ) {
   const { metrics, store, clusterClock, writeFaults, tls, adminTls, keys, page } = parts
   const { budgets, bcryptCost, loginTimeMs, cookieIdleSeconds, maxSessionsPerUser } = config
-  const { passwordRules } = config
+  const { passwordRules, secondFactorRoles } = config
   const clock = clusterClock.now
   const hashQueue = createHashQueue(
     parts.hasher,
@@ -81,6 +81,7 @@ export async function composeServers(
     throttle: observeThrottle(metrics, createThrottle(store.attempts, clock)),
     passwords: createPasswords(bcryptCost),
     passwordRules,
+    secondFactorRoles,
     hashQueue,
     pace: createPace(),
     deviceTokens: createDeviceTokens(parts.deviceKey),
@@ -100,12 +101,14 @@ export async function composeServers(
       page,
       sessions: {
         ...{ store, keys, tokens, cookieIdleSeconds, clock, maxSessionsPerUser },
+        secondFactorRoles,
         readAccessToken: createAccessTokenReader(keys, tokens),
         refreshLimits: createRefreshLimits(clock),
         limitRead: createReadLimit(clock),
       },
       endedFeed: createEndedFeed(store.sessions, clock),
       passwordRules,
+      canSetUp: () => config.secondFactor === 'on' && keys.encryptionAt(clock()) !== null,
       login: observeLogin(metrics, attempt => login(loginDeps, attempt)),
     }),
     admin:

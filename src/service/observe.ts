@@ -11,7 +11,9 @@ type Login = (attempt: LoginAttempt) => Promise<LoginOutcome>
 const LABELS: Record<LoginOutcome['kind'], LoginLabel> = {
   'signed-in': 'succeeded',
   'change-required': 'change_required',
+  'second-factor-required': 'second_factor_required',
   'unfit-password': 'unfit_password',
+  'unfit-factor': 'unfit_factor',
   rejected: 'failed',
   throttled: 'throttled',
   shed: 'shed',

@@ -18,7 +18,7 @@ export function signAccessToken(
   key: AccessKey,
   { issuer, audience, accessSeconds }: TokenSettings,
   user: Pick<User, 'id' | 'email' | 'name' | 'role'>,
-  session: Pick<Session, 'id' | 'expiresAt'>,
+  session: Pick<Session, 'id' | 'expiresAt' | 'amr'>,
   now: Date,
 ): { accessToken: string; expiresInSeconds: number } {
   const issuedAt = Math.floor(now.getTime() / 1000)
@@ -35,6 +35,7 @@ export function signAccessToken(
     email: user.email,
     name: user.name,
     role: user.role,
+    amr: session.amr,
   })
   return { accessToken, expiresInSeconds }
 }

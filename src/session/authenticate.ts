@@ -6,16 +6,22 @@ import type { Store } from '../domain/store.ts'
 import type { Keys } from '../keys/key-set.ts'
 import { digestOf } from '../system/identifiers.ts'
 import type { ReadAccessToken, TokenSettings } from './access-token.ts'
+import {
+  type DemandingRoles,
+  type EndedWithoutFactor,
+  endWithoutSecondFactor,
+} from './demanded-factor.ts'
 import { readRefreshToken } from './refresh-token.ts'
 import type { TokenReason } from './token-reason.ts'
 
 export type SessionDeps = {
-  store: Pick<Store, 'sessions' | 'refreshTokens'>
+  store: Pick<Store, 'sessions' | 'secondFactors' | 'refreshTokens'>
   keys: Keys
   tokens: TokenSettings
   readAccessToken: ReadAccessToken
   /** Idle expiry: a session cookie that is not used for this long is invalid; the refresh token stays valid. */
   cookieIdleSeconds: number
+  secondFactorRoles: DemandingRoles
   clock: () => Date
 }
 
@@ -28,7 +34,7 @@ export type Credential = { kind: 'access-token' | 'refresh-token' | 'cookie'; va
 /** `email`: of the user whose cookie was idle for too long. */
 type Authentication =
   | ({ kind: 'live' } & LiveSession)
-  | (Invalid<AccessReason> & { email?: string })
+  | (Invalid<AccessReason> & Pick<Partial<EndedWithoutFactor>, 'ended'> & { email?: string })
 
 /** Other services accept an access token until it expires or the feed lists its session; this one only while that is live. */
 export async function authenticate(
@@ -41,8 +47,9 @@ export async function authenticate(
   switch (key.kind) {
     case 'token': {
       const found = await store.sessions.findLive(key.sessionId, now)
-      if (found.kind === 'invalid' || found.user.id === key.userId) return found
-      return { kind: 'invalid', reason: 'wrong-user' }
+      if (found.kind === 'invalid') return found
+      if (found.user.id !== key.userId) return { kind: 'invalid', reason: 'wrong-user' }
+      return (await endWithoutSecondFactor(deps, found)) ?? found
     }
     case 'cookie':
       return useCookie(deps, key, now)
@@ -55,16 +62,19 @@ export async function authenticate(
 
 /** Using the cookie postpones its idle expiry, but not the absolute expiry of the session. */
 async function useCookie(
-  { store, cookieIdleSeconds }: SessionDeps,
+  deps: SessionDeps,
   { digest, usedAfter }: Extract<SessionKey, { kind: 'cookie' }>,
   now: Date,
 ): Promise<Authentication> {
+  const { store, cookieIdleSeconds } = deps
   const found = await store.sessions.findLiveByCookie(digest, now)
   if (found.kind === 'invalid') return found
   const usedAt = found.cookieUsedAt ?? new Date(0)
   if (usedAt <= usedAfter) {
     return { kind: 'invalid', reason: 'cookie-idle', email: found.user.email }
   }
+  const refused = await endWithoutSecondFactor(deps, found)
+  if (refused) return refused
   const noteBefore = secondsBefore(now, COOKIE_TOUCH_SECONDS)
   if (usedAt <= noteBefore) {
     const until = new Date(now.getTime() + cookieIdleSeconds * 1000)

@@ -8,6 +8,7 @@ import type { Store } from '../domain/store.ts'
 import { digestOf } from '../system/identifiers.ts'
 import { signAccessToken } from './access-token.ts'
 import type { SessionDeps } from './authenticate.ts'
+import { type EndedWithoutFactor, endWithoutSecondFactor } from './demanded-factor.ts'
 import { issueRefreshToken } from './refresh-token.ts'
 
 /** 256 bits in base64url. A text of another form was not issued here. */
@@ -24,8 +25,8 @@ type CodeReason =
   | 'wrong-origin'
   | 'changed-meanwhile'
 
-export type RedeemDeps = Pick<SessionDeps, 'keys' | 'tokens' | 'clock'> & {
-  store: Pick<Store, 'codes'>
+export type RedeemDeps = Pick<SessionDeps, 'keys' | 'tokens' | 'clock' | 'secondFactorRoles'> & {
+  store: Pick<Store, 'codes' | 'sessions'>
   maxSessionsPerUser: number
 }
 
@@ -47,17 +48,20 @@ type RedeemOutcome =
       expiresInSeconds: number
       ended: EndedSession[]
     }
-  | Invalid<CodeReason | SessionReason>
+  | (Invalid<CodeReason | SessionReason> & Pick<Partial<EndedWithoutFactor>, 'ended'>)
 
 export async function redeemCode(
-  { store, keys, tokens, clock, maxSessionsPerUser }: RedeemDeps,
+  deps: RedeemDeps,
   { code, verifier, origin, client: { ip, userAgent } }: Redemption,
 ): Promise<RedeemOutcome> {
+  const { store, keys, tokens, clock, maxSessionsPerUser } = deps
   if (!CODE.test(code) || !VERIFIER.test(verifier)) return invalid('malformed')
   const now = clock()
   const digest = digestOf(code)
   const found = await store.codes.find(digest, now)
   if (found.kind === 'invalid') return found
+  const refused = await endWithoutSecondFactor(deps, found.live)
+  if (refused) return refused
   const leftMs = found.expiresAt.getTime() - now.getTime()
   // One that ends much later was issued before the clock was set back.
   if (leftMs <= 0 || leftMs > 2 * CODE_SECONDS * 1000) return invalid('code-expired')
@@ -70,7 +74,7 @@ export async function redeemCode(
   const { user, session: page } = found.live
   const session = { id: randomUUID(), expiresAt: page.expiresAt, userAgent, ip }
   const { accessKey, refreshKey } = keys.signingAt(now)
-  const access = signAccessToken(accessKey, tokens, user, session, now)
+  const access = signAccessToken(accessKey, tokens, user, { ...session, amr: page.amr }, now)
   const holder = { userId: user.id, sessionId: session.id }
   const refresh = issueRefreshToken(refreshKey, tokens.issuer, holder, session.expiresAt, now)
   const opening = {

@@ -22,13 +22,14 @@ async function openRefreshing() {
   const { store } = await openTestStore('sqlite')
   const time = { now }
   const clock = () => time.now
-  const deps = { store, keys, tokens, clock, refreshLimits: createRefreshLimits(clock) }
+  const refreshLimits = createRefreshLimits(clock)
+  const deps = { store, keys, tokens, clock, refreshLimits, secondFactorRoles: [] }
   await insertTestUser(store, EMAIL, now)
   const user = await store.users.findByEmail(EMAIL)
   assert.ok(user)
   const client = { ip: '::1', userAgent: '', isBrowser: false }
   const limits = { maxSessionsPerUser: 100, sessionMaxSeconds: 30 * 24 * 3600 }
-  const accepted = { user, client, device: null, oldCookie: null }
+  const accepted = { user, client, amr: ['pwd'], device: null, oldCookie: null }
   const opened = await openSession({ ...deps, ...limits }, accepted, makeScopes())
   assert.ok(opened)
   const { id: sessionId, refreshToken: token } = opened

@@ -2,11 +2,12 @@
 // short time the others, and repetitions by the same caller, get the same successor.
 import { REFRESH_GRACE_SECONDS } from '../domain/lifetimes.ts'
 import type { FoundRefreshToken, RefreshedSession } from '../domain/refresh-token.ts'
-import type { LiveSession } from '../domain/session.ts'
+import type { Invalid, LiveSession } from '../domain/session.ts'
 import { digestOf } from '../system/identifiers.ts'
 import { within } from '../system/time-limit.ts'
 import { signAccessToken } from './access-token.ts'
 import type { AccessReason, SessionDeps } from './authenticate.ts'
+import { type EndedWithoutFactor, endWithoutSecondFactor } from './demanded-factor.ts'
 import type { Limited, RefreshLimits } from './rate-limit.ts'
 import { digestCaller, type RefreshCaller, recogniseCaller } from './refresh-caller.ts'
 import { issueRefreshToken, readRefreshToken, signRefreshToken } from './refresh-token.ts'
@@ -18,7 +19,7 @@ const TRIES_TIMEOUT_MS = 1_800
 
 type RefreshOutcome =
   | ({ kind: 'refreshed'; live: RefreshedSession; refreshToken: string } & Repeated & SignedAccess)
-  | { kind: 'invalid'; reason: AccessReason }
+  | (Invalid<AccessReason> & Pick<Partial<EndedWithoutFactor>, 'ended'>)
   /**
    * The token had been replaced: two parties hold it, so the session has been ended. `isOtherCaller`: within the
    * grace period, in which only the caller that replaced the token gets the successor again.
@@ -31,7 +32,10 @@ type Repeated = { repeatedBy: 'id' | 'client' | null }
 type SignedAccess = { accessToken: string; expiresInSeconds: number }
 type ValidToken = Extract<FoundRefreshToken, { kind: 'found' }>
 
-export type RefreshDeps = Pick<SessionDeps, 'store' | 'keys' | 'tokens' | 'clock'> & {
+export type RefreshDeps = Pick<
+  SessionDeps,
+  'store' | 'keys' | 'tokens' | 'clock' | 'secondFactorRoles'
+> & {
   refreshLimits: RefreshLimits
 }
 
@@ -62,8 +66,11 @@ export async function refresh(
     const used = await within(using, deadlineMs - performance.now(), 'the database is slow')
     if (used.kind === 'invalid') return used
     if (used.kind === 'purged') return endReused(deps, read, false, now)
-    if (used.kind === 'replaced') return succeed(deps, used, next.token, null, now)
-    const { live, revokedAt } = used
+    const live = used.kind === 'replaced' ? used : used.live
+    const refused = await endWithoutSecondFactor(deps, live)
+    if (refused) return refused
+    if (used.kind === 'replaced') return succeed(deps, live, next.token, null, now)
+    const { revokedAt } = used
     if (revokedAt !== null) {
       const again = deriveSuccessor(deps, used, now)
       if (again === null) return endReused(deps, read, false, now)

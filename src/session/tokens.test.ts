@@ -18,11 +18,12 @@ const ISSUER = 'https://login.example.com'
 const TOKENS = { issuer: ISSUER, audience: 'api', accessSeconds: ACCESS_TOKEN_SECONDS }
 const IDS = { sub: randomUUID(), jti: randomUUID() }
 const TIMES = { iat: ISSUED_AT, exp: ISSUED_AT + 3600 }
-const SESSION = { id: randomUUID(), expiresAt: new Date('2030-01-31T00:00:00Z') }
+const SESSION = { id: randomUUID(), expiresAt: new Date('2030-01-31T00:00:00Z'), amr: ['pwd'] }
 const USER: User = {
   ...{ id: IDS.sub, email: 'kate@example.com', name: 'Kate O’Neil', role: 'admin' },
   ...{ passwordHash: 'canary-hash', isActive: true, failedLoginAttempts: 3, lockedUntil: null },
   ...{ lockedBy: null, temporaryUntil: null, createdAt: NOW, updatedAt: NOW },
+  ...{ factorsVersion: 0, failedSecondSteps: 0, codeOffsetSeconds: null },
 }
 const KEYS = await makeKeys(NOW)
 const { accessKey, refreshKey } = KEYS.signingAt(NOW)

@@ -160,12 +160,14 @@ const depsOf = (model: Model, { store, keys }: Real) => ({
   tokens: TOKENS,
   clock: () => at(model),
   refreshLimits: UNLIMITED,
+  secondFactorRoles: [],
 })
 
 async function loginBoth(model: Model, real: Real): Promise<void> {
   const accepted = {
     user: real.user,
     client: { ip: '127.0.0.1', userAgent: '', isBrowser: false },
+    amr: ['pwd'],
     device: null,
     oldCookie: null,
   }

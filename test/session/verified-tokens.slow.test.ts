@@ -20,7 +20,8 @@ test('the 10,001st access token takes the place of the first, and of no other', 
   const { accessKey } = keys.signingAt(now)
   const settings = { issuer: 'https://login.example.com', audience: 'api', accessSeconds: 3600 }
   const user = { id: randomUUID(), email: 'ann@example.com', name: 'Ann', role: 'user' }
-  const session = { id: randomUUID(), expiresAt: new Date(now.getTime() + 3_600_000) }
+  const expiresAt = new Date(now.getTime() + 3_600_000)
+  const session = { id: randomUUID(), expiresAt, amr: ['pwd'] }
   const newToken = () => signAccessToken(accessKey, settings, user, session, now).accessToken
   const readToken = createAccessTokenReader(keys, settings)
   const read = (token: string) => readToken(token, now)

@@ -81,8 +81,8 @@ export async function openFor(
 ): Promise<boolean> {
   const expiresAt = new Date(now.getTime() + 30 * 24 * 3600_000)
   const opening = {
-    user: verified,
-    session: { ...client, expiresAt, cookieDigest: null, userAgent: 'a browser' },
+    user: { ...verified, factorsVersion: 0 },
+    session: { ...client, amr: ['pwd'], expiresAt, cookieDigest: null, userAgent: 'a browser' },
     refreshToken: { id: randomUUID(), digest: randomUUID(), keyId: 'k', issuedAt: now, expiresAt },
     device: null,
     displaced: { ...NOTHING_DISPLACED, maxSessions },

@@ -33,14 +33,17 @@ export async function useEverything(store: Store, database: TestDatabase): Promi
     await store.attempts.reserve(scopes, email, now)
     const [id, refreshToken, cookieDigest] = [randomUUID(), token(), digest(randomUUID())]
     const opening: Opening = {
-      user: { id: userId, passwordHash: 'a hash' },
-      session: { id, expiresAt: later(30 * DAY_MS), cookieDigest, userAgent: '', ip: '' },
+      user: { id: userId, passwordHash: 'a hash', factorsVersion: 0 },
+      session: {
+        ...{ id, expiresAt: later(30 * DAY_MS), cookieDigest, userAgent: '', ip: '' },
+        amr: ['pwd'],
+      },
       refreshToken,
       device: isFirst
         ? { kind: 'new', id: deviceId, digest: deviceDigest, expiresAt: later(DAY_MS) }
         : { kind: 'known', id: deviceId, expiresAt: later(DAY_MS) },
       displaced: { cookieDigest: digest(randomUUID()), usedBefore: later(-1), maxSessions },
-      change: newHash === undefined ? null : { newHash, keptDeviceId: deviceId },
+      change: newHash === undefined ? null : { newHash, factors: null, keptDeviceId: deviceId },
     }
     assert.ok(await store.attempts.succeed(opening, scopes, now))
     return { id, refreshToken, cookieDigest }

@@ -56,6 +56,9 @@ export type Body = {
     sessions: SessionObject[]
     next?: string
     location: string
+    recoveryCodes?: string[]
+    factors: { id: string; kind: string; createdAt: string; lastUsedAt: string | null }[]
+    recoveryCodesLeft: number
   }
   error: {
     code: string
@@ -75,7 +78,14 @@ export type SessionObject = {
   userAgent: string
   ip: string
   current: boolean
-  lastLogin?: { at: string; ip: string; userAgent: string; failuresSince: number } | null
+  amr: string[]
+  lastLogin?: {
+    at: string
+    ip: string
+    userAgent: string
+    failuresSince: number
+    guessesSince: number
+  } | null
 }
 
 export type Call = {

@@ -49,6 +49,14 @@ const SHOWN_USER_FIELDS = {
     TIME,
     'The end of a temporary password; null if the password is permanent.',
   ),
+  failedSecondSteps: {
+    ...INTEGER,
+    description: 'Wrong codes that came with the right password.',
+  },
+  codeOffsetSeconds: orNull(
+    INTEGER,
+    'How far the last code was too early (positive) or too late; null if the last one fitted.',
+  ),
   createdAt,
   updatedAt: TIME,
   state: {
@@ -56,7 +64,7 @@ const SHOWN_USER_FIELDS = {
     enum: USER_STATES,
     description: '`locked`: by an administrator. `waiting`: by the throttle.',
   },
-} satisfies Record<Exclude<keyof User, 'passwordHash'> | 'state', object>
+} satisfies Record<Exclude<keyof User, 'passwordHash' | 'factorsVersion'> | 'state', object>
 
 const { id: sessionId, ...otherSessionFields } = SESSION_FIELDS
 const { userAgent, ip } = SESSION_FIELDS

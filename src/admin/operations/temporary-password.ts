@@ -1,23 +1,18 @@
 // Passwords that an administrator hands over: generated ones, and how long a temporary one is valid.
-import { randomInt } from 'node:crypto'
 import {
   TEMPORARY_PASSWORD_MAX_SECONDS,
   TEMPORARY_PASSWORD_MIN_SECONDS,
   TEMPORARY_PASSWORD_SECONDS,
 } from '../../domain/lifetimes.ts'
 import { WrongUse } from '../../system/failures.ts'
+import { randomGroups } from '../../system/identifiers.ts'
 import { endParser, type Moment } from '../input/times.ts'
 
-/** Crockford's alphabet, 5 bits per character: no letter can be mistaken for a digit. */
-const CHARACTERS = '0123456789abcdefghjkmnpqrstvwxyz'
-/** 100 bits, in groups that can be dictated. */
+/** 100 bits. */
 const GROUPS = 5
-const GROUP_LENGTH = 4
 
 export function generatePassword(): string {
-  const character = () => CHARACTERS[randomInt(CHARACTERS.length)]
-  const group = () => Array.from({ length: GROUP_LENGTH }, character).join('')
-  return Array.from({ length: GROUPS }, group).join('-')
+  return randomGroups(GROUPS)
 }
 
 export const DEFAULT_END: Moment = now =>

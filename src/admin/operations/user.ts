@@ -9,9 +9,12 @@ import type { AdminDeps } from './deps.ts'
 /** The end of a lock without a term. */
 export const FOR_EVER = new Date('9999-12-31T23:59:59.999Z')
 
-export type ShownUser = Omit<User, 'passwordHash'> & { state: UserState }
+export type ShownUser = Omit<User, 'passwordHash' | 'factorsVersion'> & { state: UserState }
 
-export function toShownUser({ passwordHash: _, ...user }: User, now: Date): ShownUser {
+export function toShownUser(
+  { passwordHash: _, factorsVersion: __, ...user }: User,
+  now: Date,
+): ShownUser {
   return { ...user, state: userState(user, now) }
 }
 

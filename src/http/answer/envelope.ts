@@ -22,6 +22,10 @@ export const PUBLIC_FAILURES = {
     status: 403,
     message: 'This password is temporary. Please set a new one.',
   },
+  SECOND_FACTOR_REQUIRED: {
+    status: 403,
+    message: 'Your account needs a second factor. Please set one up.',
+  },
   NOT_FOUND: { status: 404, message: 'There is nothing at this address' },
   METHOD_NOT_ALLOWED: { status: 405, message: 'This method is not supported here' },
   REQUEST_TIMEOUT: { status: 408, message: 'The request took too long to arrive' },
@@ -37,6 +41,10 @@ export const PUBLIC_FAILURES = {
   INTERNAL_ERROR: {
     status: 500,
     message: 'An unexpected error occurred. Please try again later.',
+  },
+  SECOND_FACTOR_UNAVAILABLE: {
+    status: 503,
+    message: 'A second factor cannot be set up here. Please tell your administrator.',
   },
   SERVICE_UNAVAILABLE: {
     status: 503,
@@ -102,12 +110,18 @@ export function toUserObject({ id, email, name, role, createdAt }: SessionUser) 
   return { id, email, name, role, createdAt: time } satisfies Record<keyof SessionUser, string>
 }
 
-type Tokens = { accessToken: string; refreshToken?: string; expiresInSeconds: number }
+type Tokens = {
+  accessToken: string
+  refreshToken?: string
+  expiresInSeconds: number
+  recoveryCodes?: string[]
+}
 
 /** The answer to a login or refresh. A refresh by cookie has no refresh token. */
 export function sendTokens(reply: FastifyReply, user: SessionUser, tokens: Tokens): FastifyReply {
-  const { accessToken, refreshToken, expiresInSeconds: expiresIn } = tokens
-  return sendSuccess(reply, { user: toUserObject(user), accessToken, refreshToken, expiresIn })
+  const { expiresInSeconds: expiresIn, accessToken, refreshToken, recoveryCodes } = tokens
+  const issued = { accessToken, refreshToken, expiresIn, recoveryCodes }
+  return sendSuccess(reply, { user: toUserObject(user), ...issued })
 }
 
 /** Answers a failure with a page, which has the failure's status and headers already. */

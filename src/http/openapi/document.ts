@@ -10,6 +10,7 @@ import {
 } from '../answer/envelope.ts'
 import { BODY_MAX_BYTES } from '../request/body.ts'
 import { QUERY_MAX_CHARACTERS } from '../request/framing.ts'
+import { FACTOR_FLAW_MESSAGES } from '../routes/factor-flaw.ts'
 import { FLAW_MESSAGES } from '../routes/new-password.ts'
 import {
   type Described,
@@ -139,7 +140,9 @@ function toFailure(status: number, codes: FailureCode[], when: ApiDescription['w
     code: text('For programs. It does not change.', { enum: codes }),
     message: text('For people.'),
     fields: { type: 'array', items: text('A field that is missing or invalid.') },
-    reason: text('What is wrong with the new password.', { enum: Object.keys(FLAW_MESSAGES) }),
+    reason: text('What is wrong with the new password or second factor.', {
+      enum: Object.keys({ ...FLAW_MESSAGES, ...FACTOR_FLAW_MESSAGES }),
+    }),
     retryAfter: {
       ...{ type: 'integer', const: SPECIFIED_RETRY_AFTER_SECONDS },
       description:

@@ -5,19 +5,22 @@ import type { ApiDescription } from './document.ts'
 /** When an operation fails. docs/api.md has these sentences in its table. */
 export const WHEN: Record<PublicFailureCode, string> = {
   VALIDATION_ERROR:
-    'a field is missing, empty or not a string, the body is no JSON object, or the new password cannot be used (`reason`)',
+    'a field is missing, empty or not a string, the body is no JSON object, or the new password or second factor cannot be used (`reason`)',
   BAD_REQUEST:
-    'the request is not valid HTTP, is ambiguous, or came as `http://` to the TLS port; the query is longer than 8,192 characters; the body is not JSON; or `limit`, `after`, `role` or `refreshToken` is invalid',
+    'the request is not valid HTTP, is ambiguous, or came as `http://` to the TLS port; the query is longer than 8,192 characters; the body is not JSON; or `limit`, `after`, `role`, `amr` or `refreshToken` is invalid',
   INVALID_CREDENTIALS:
-    'unknown email, wrong password, an ended temporary password, or a user that is inactive or locked by an administrator: always the same answer',
+    'unknown email, wrong password, a missing, wrong or used code of a user with a second factor, an ended temporary password, or a user that is inactive or locked by an administrator: always the same answer',
   INVALID_TOKEN:
     'the token, cookie or code is missing or invalid, or does not belong to a live session',
   HTTPS_REQUIRED: 'the request did not come over HTTPS',
   CSRF_FAILED:
     'a POST or DELETE by cookie came without its CSRF token, or from an origin that is neither the service’s nor in `CORS_ORIGINS`; a proxy asked `GET /verify` about such a request; or a login came from another site that is not listed',
-  FORBIDDEN: 'the user has none of the roles that a proxy named in `GET /verify?role=`',
+  FORBIDDEN:
+    'the user has none of the roles that a proxy named in `GET /verify?role=`, or was authenticated otherwise than `amr` demands',
   PASSWORD_CHANGE_REQUIRED:
     'the password is right but temporary: set a new one with `POST /api/v1/auth/password`',
+  SECOND_FACTOR_REQUIRED:
+    'the password is right, but users of this role need a second factor (`SECOND_FACTOR_ROLES`): set one up with `POST /api/v1/auth/second-factor`',
   NOT_FOUND: 'nothing exists at this address, or you have no live session with this id',
   METHOD_NOT_ALLOWED: 'the address supports only the methods in `Allow`',
   REQUEST_TIMEOUT: 'the headers took longer than 5 seconds, or the whole request longer than 10',
@@ -30,6 +33,8 @@ export const WHEN: Record<PublicFailureCode, string> = {
   HEADERS_TOO_LARGE:
     'address and headers are larger than 16 KiB, or there are more than 100 headers',
   INTERNAL_ERROR: 'an unexpected error, such as a database that does not answer',
+  SECOND_FACTOR_UNAVAILABLE:
+    'second factors are turned off (`SECOND_FACTOR`), or the key file has no key to encrypt them',
   SERVICE_UNAVAILABLE: 'the service is overloaded or is stopping; try again after `Retry-After`',
 }
 

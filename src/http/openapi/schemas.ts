@@ -38,6 +38,11 @@ export const SESSION_FIELDS = {
   expiresAt: { ...TIME, description: 'The session may end earlier, if it is not used.' },
   userAgent: text('The `User-Agent` of the login, or empty.', { examples: ['curl/8.5.0'] }),
   ip: { type: 'string', examples: ['203.0.113.9'] },
+  amr: {
+    type: 'array',
+    items: { type: 'string', enum: ['pwd', 'otp', 'mfa'] },
+    description: 'How the user logged in (RFC 8176); `mfa`: with a second factor.',
+  },
 }
 
 /** A parameter of an address or query. */
@@ -54,6 +59,12 @@ export const LAST_LOGIN_FIELDS = {
     type: 'integer',
     description:
       'Attempts between the two logins that were rejected after their password was checked. Those that got a 429 or 503 are not counted.',
+    examples: [0],
+  },
+  guessesSince: {
+    type: 'integer',
+    description:
+      'Wrong codes that came with the right password before the login of the session: another person may know the password.',
     examples: [0],
   },
 }

@@ -32,7 +32,7 @@ export type CsrfReason = `csrf-${'other-site' | 'no-site' | 'no-token' | 'wrong-
  * Why a request is refused because of where it came from, the address to return to, the role of its user, or a
  * database that has too much to do.
  */
-type OtherReason = 'origin' | 'return-to' | 'role' | 'database-busy'
+type OtherReason = 'origin' | 'return-to' | 'role' | 'amr' | 'database-busy'
 
 /** The length of the database column. */
 const USER_AGENT_MAX_LENGTH = 256

@@ -1,12 +1,27 @@
 // POST /api/v1/auth/password: a login that also replaces the password.
 import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { ChangeDeps } from '../../login/changes.ts'
 import type { LoginAttempt, LoginOutcome } from '../../login/login.ts'
-import type { NewHashDeps } from '../../login/new-hash.ts'
 import { findPasswordFlaw } from '../../login/password-rules.ts'
-import { operation, success, whole } from '../openapi/operation.ts'
+import { object, operation, success } from '../openapi/operation.ts'
 import { refuse } from '../request/log.ts'
-import { answerLogin, callerOf, EMAIL, LOGIN_DATA, LOGIN_HEADERS, PASSWORD } from './login.ts'
+import {
+  answerLogin,
+  callerOf,
+  EMAIL,
+  LOGIN_DATA,
+  LOGIN_HEADERS,
+  OTP,
+  PASSWORD,
+  proofOf,
+  type WithOtp,
+} from './login.ts'
 import { detailsOf } from './new-password.ts'
+
+export const NEW_PASSWORD = {
+  ...{ type: 'string', minLength: 1 },
+  examples: ['seven green boats at noon'],
+}
 
 export const CHANGE_PASSWORD_OPERATION = operation({
   operationId: 'changePassword',
@@ -15,45 +30,59 @@ export const CHANGE_PASSWORD_OPERATION = operation({
   description:
     'A login that also replaces the password. It needs no session, counts failed attempts like a login, and is answered like one. All other sessions of the user end, and all other devices are forgotten. A temporary password can be used here only, and once.',
   security: [],
-  body: whole({
-    email: EMAIL,
-    currentPassword: PASSWORD,
-    newPassword: { type: 'string', minLength: 1, examples: ['seven green boats at noon'] },
-  }),
+  body: object({ email: EMAIL, currentPassword: PASSWORD, newPassword: NEW_PASSWORD, otp: OTP }, [
+    'email',
+    'currentPassword',
+    'newPassword',
+  ]),
   response: success(
     'The password is replaced, and a new session is open.',
     LOGIN_DATA,
     LOGIN_HEADERS,
   ),
-  failures: ['VALIDATION_ERROR', 'INVALID_CREDENTIALS', 'CSRF_FAILED', 'TOO_MANY_ATTEMPTS'],
+  failures: [
+    ...(['VALIDATION_ERROR', 'INVALID_CREDENTIALS', 'CSRF_FAILED'] as const),
+    ...(['SECOND_FACTOR_REQUIRED', 'TOO_MANY_ATTEMPTS'] as const),
+  ],
 })
 
-type Body = { email: string; currentPassword: string; newPassword: string }
+type Body = Record<'email' | 'currentPassword' | 'newPassword', string> & WithOtp
 
-export function changePasswordRoute(deps: ChangeDeps) {
+export function changePasswordRoute(deps: NewPasswordDeps) {
   return async (request: FastifyRequest, reply: FastifyReply) =>
     changePassword(deps, request, reply, request.body as Body)
 }
 
-export type ChangeDeps = {
+export type NewPasswordDeps = {
   login: (attempt: LoginAttempt) => Promise<LoginOutcome>
-  passwordRules: NewHashDeps['passwordRules']
+  passwordRules: ChangeDeps['passwordRules']
 }
 
 export async function changePassword(
-  { login, passwordRules: { minLength } }: ChangeDeps,
+  deps: NewPasswordDeps,
   request: FastifyRequest,
   reply: FastifyReply,
-  { email, currentPassword: password, newPassword }: Body,
+  { email, currentPassword: password, newPassword, otp }: Body,
   send?: Parameters<typeof answerLogin>[3],
 ) {
+  const refused = await refuseNewPassword(deps, request, reply, password, newPassword)
+  if (refused) return refused
+  const attempt = { email, password, newPassword, proof: proofOf({ otp }), ...callerOf(request) }
+  return answerLogin(request, reply, await deps.login(attempt), send)
+}
+
+/** What depends on the user is judged after the current password is verified. */
+export async function refuseNewPassword(
+  { passwordRules: { minLength } }: NewPasswordDeps,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  current: string,
+  newPassword: string,
+): Promise<FastifyReply | null> {
   if (!newPassword.isWellFormed()) {
     const message = 'The new password has characters that cannot be stored'
     return refuse(request, reply, 'VALIDATION_ERROR', { fields: ['newPassword'], message })
   }
-  // What depends on the user is judged after the current password is verified.
-  const flaw = await findPasswordFlaw(newPassword, { minLength, current: password })
-  if (flaw) return refuse(request, reply, 'VALIDATION_ERROR', detailsOf(flaw))
-  const attempt = { email, password, newPassword, ...callerOf(request) }
-  return answerLogin(request, reply, await login(attempt), send)
+  const flaw = await findPasswordFlaw(newPassword, { minLength, current })
+  return flaw ? refuse(request, reply, 'VALIDATION_ERROR', detailsOf(flaw)) : null
 }

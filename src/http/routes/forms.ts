@@ -6,14 +6,14 @@ import { endOtherSessions, endOwnSession } from '../../session/own-sessions.ts'
 import { isUuid } from '../../system/identifiers.ts'
 import { formOf } from '../request/body.ts'
 import { refuse } from '../request/log.ts'
-import { type ChangeDeps, changePassword } from './change-password.ts'
+import { changePassword, type NewPasswordDeps } from './change-password.ts'
 import { reportEnded } from './ended-session.ts'
 import { answerLogin, callerOf } from './login.ts'
 import { logOut } from './logout.ts'
 import { frameOf, type PageDeps, redirectDone } from './page.ts'
 import { accessBy, cookieOf, sendDenied } from './session-access.ts'
 
-type FormDeps = PageDeps & ChangeDeps
+type FormDeps = PageDeps & NewPasswordDeps
 
 export function loginFormRoute({ page, login }: FormDeps) {
   return async (request: FastifyRequest, reply: FastifyReply) => {

@@ -1,8 +1,9 @@
 // POST /api/v1/auth/login: turns the request into an attempt, and its outcome into an answer and log lines.
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { LoginAttempt, LoginOutcome } from '../../login/login.ts'
+import type { Proof } from '../../login/second-step.ts'
 import { sendFailure, sendTokens } from '../answer/envelope.ts'
-import { header, named, operation, success, whole } from '../openapi/operation.ts'
+import { header, named, object, operation, success, whole } from '../openapi/operation.ts'
 import { CSRF_TOKEN_HEADER, TOKENS } from '../openapi/schemas.ts'
 import { clientOf } from '../request/client.ts'
 import {
@@ -14,6 +15,7 @@ import {
 import { sendCsrfToken } from '../request/csrf.ts'
 import { logCounted, loggedEmail, logOf } from '../request/log.ts'
 import { reportEnded } from './ended-session.ts'
+import { detailsOfFactor } from './factor-flaw.ts'
 import { detailsOf } from './new-password.ts'
 
 /** The hash queue is short, so a slot is soon free again. */
@@ -29,6 +31,14 @@ export const EMAIL = {
 /** A password may consist of spaces. */
 export const PASSWORD = { type: 'string', minLength: 1, examples: ['correct horse battery'] }
 
+/** Spaces, and in a recovery code case and hyphens, do not matter. */
+export const OTP = {
+  type: 'string',
+  description:
+    'The second step, for users that have one: six digits of an authenticator app, or a recovery code. Others may leave it out or empty.',
+  examples: ['492039'],
+}
+
 export const LOGIN_DATA = named('Tokens', whole(TOKENS))
 export const LOGIN_HEADERS = {
   ...CSRF_TOKEN_HEADER,
@@ -42,22 +52,30 @@ export const LOGIN_OPERATION = operation({
   description:
     'Opens a session. A browser, which sends `Sec-Fetch-Site`, also gets a session cookie, a device cookie and a CSRF token. Without use, a refresh token is valid for 7 days and a session cookie for 30 minutes (`SESSION_IDLE_MINUTES`). A session ends when neither is valid, and at the latest 30 days (`SESSION_MAX_DAYS`) after the login.',
   security: [],
-  body: whole({ email: EMAIL, password: PASSWORD }),
+  body: object({ email: EMAIL, password: PASSWORD, otp: OTP }, ['email', 'password']),
   response: success('The session is open.', LOGIN_DATA, LOGIN_HEADERS),
   failures: [
     'VALIDATION_ERROR',
     'INVALID_CREDENTIALS',
     'CSRF_FAILED',
     'PASSWORD_CHANGE_REQUIRED',
+    'SECOND_FACTOR_REQUIRED',
     'TOO_MANY_ATTEMPTS',
   ],
 })
 
 export function loginRoute(login: (attempt: LoginAttempt) => Promise<LoginOutcome>) {
   return async (request: FastifyRequest, reply: FastifyReply) => {
-    const { email, password } = request.body as { email: string; password: string }
-    return answerLogin(request, reply, await login({ email, password, ...callerOf(request) }))
+    const { email, password, otp } = request.body as Record<'email' | 'password', string> & WithOtp
+    const attempt = { email, password, proof: proofOf({ otp }), ...callerOf(request) }
+    return answerLogin(request, reply, await login(attempt))
   }
+}
+
+export type WithOtp = { otp?: string | undefined }
+
+export function proofOf({ otp = '' }: WithOtp): Proof {
+  return { otp }
 }
 
 /** What an attempt takes from its request beside the body. */
@@ -69,7 +87,13 @@ export function callerOf(request: FastifyRequest) {
   }
 }
 
-type LoggedIn = Extract<LoginOutcome, { kind: 'signed-in' }>
+const FACTOR_EVENTS = {
+  'set-totp': 'second_factor.set',
+  'new-recovery-codes': 'recovery_codes.made',
+  remove: 'second_factor.removed',
+} as const
+
+export type LoggedIn = Extract<LoginOutcome, { kind: 'signed-in' }>
 
 function sendOpened(reply: FastifyReply, { user, session }: LoggedIn): void {
   if (session.cookie !== null) sendCsrfToken(reply, session.cookie)
@@ -86,33 +110,50 @@ export async function answerLogin(
   switch (outcome.kind) {
     case 'signed-in': {
       const log = logOf(request)
-      const { user, session, deviceCookie, isPasswordChanged, rehash } = outcome
+      const { user, session, deviceCookie, isPasswordChanged, secondFactor, rehash } = outcome
+      const userId = user.id
       const durationMs = Math.round(reply.elapsedTime)
-      const opened = { userId: user.id, sessionId: session.id, durationMs }
+      const opened = { userId, sessionId: session.id, durationMs }
       log.info({ event: 'login.succeeded', ...opened })
-      if (isPasswordChanged) log.info({ event: 'password.changed', userId: user.id })
-      for (const { id, userId, reason } of session.ended) reportEnded(request, id, userId, reason)
+      if (isPasswordChanged) log.info({ event: 'password.changed', userId })
+      const { change, isRecoveryCodeUsed } = secondFactor
+      if (isRecoveryCodeUsed) log.info({ event: 'recovery_code.used', userId })
+      if (change) log.info({ event: FACTOR_EVENTS[change], userId })
+      for (const ended of session.ended) {
+        reportEnded(request, ended.id, ended.userId, ended.reason)
+      }
       if (session.cookie !== null) setSessionCookie(reply, session.cookie)
       if (deviceCookie !== null) setDeviceCookie(reply, deviceCookie)
       send(reply, outcome)
       // The answer has been sent; the operation ends after the new hash is stored.
       await rehash?.().catch(error =>
-        log.error({ event: 'login.rehash_failed', userId: user.id, err: error }),
+        log.error({ event: 'login.rehash_failed', userId, err: error }),
       )
       return reply
     }
     case 'change-required':
       logOf(request).info({ event: 'password.change_required', userId: outcome.userId })
       return sendFailure(reply, 'PASSWORD_CHANGE_REQUIRED')
+    case 'second-factor-required':
+      logOf(request).info({ event: 'second_factor.required', userId: outcome.userId })
+      return sendFailure(reply, 'SECOND_FACTOR_REQUIRED')
+    case 'unfit-factor':
+      logOf(request).info({ event: 'second_factor.refused', userId: outcome.userId })
+      return sendFailure(reply, 'VALIDATION_ERROR', detailsOfFactor(outcome.flaw))
     case 'unfit-password':
       logOf(request).info({ event: 'password.refused', userId: outcome.userId })
       return sendFailure(reply, 'VALIDATION_ERROR', detailsOf(outcome.flaw))
     case 'rejected': {
-      const { email, reason, alarm } = outcome
+      const { email, reason, alarm, passwordKnown, codeOffsetSeconds } = outcome
+      const log = logOf(request)
+      sendFailure(reply, 'INVALID_CREDENTIALS')
+      // After the answer, which none of these facts may delay.
       const logged = loggedEmail(email, reason !== 'unknown-email')
-      logOf(request).warn({ event: 'login.failed', email: logged, reason })
-      if (alarm) logOf(request).error({ event: 'account.alarm', ...alarm })
-      return sendFailure(reply, 'INVALID_CREDENTIALS')
+      const offset = codeOffsetSeconds !== null && { seconds: Math.abs(codeOffsetSeconds) }
+      log.warn({ event: 'login.failed', email: logged, reason, ...offset })
+      if (alarm) log.error({ event: 'account.alarm', ...alarm })
+      if (passwordKnown) log.error({ event: 'account.password_known', ...passwordKnown })
+      return reply
     }
     case 'throttled': {
       const { email, scope, lockedUserId, retryAfterSeconds } = outcome

@@ -31,6 +31,8 @@ export function redeemCodeRoute(deps: RedeemDeps) {
     const { origin } = request.headers
     const outcome = await redeemCode(deps, { code, verifier, origin, client: clientOf(request) })
     if (outcome.kind === 'invalid') {
+      const { ended: page } = outcome
+      if (page) reportEnded(request, page.id, page.userId, 'second-factor')
       logCounted(request, 'info', { event: 'code.refused', reason: outcome.reason })
       return sendFailure(reply, 'INVALID_TOKEN', { isTokenRefused: true })
     }

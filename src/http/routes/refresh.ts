@@ -60,10 +60,10 @@ export function refreshRoute(deps: Deps) {
       }
       case 'limited':
         return sendDenied(request, reply, outcome)
-      case 'invalid': {
-        const { reason } = outcome
-        return sendDenied(request, reply, { kind: 'denied', credential: 'refresh-token', reason })
-      }
+      case 'invalid':
+        return sendDenied(request, reply, {
+          ...{ ...outcome, kind: 'denied', credential: 'refresh-token' },
+        })
       default:
         return outcome satisfies never
     }

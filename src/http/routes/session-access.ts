@@ -7,12 +7,14 @@ import {
   type Credential,
   type SessionDeps,
 } from '../../session/authenticate.ts'
+import type { EndedWithoutFactor } from '../../session/demanded-factor.ts'
 import type { Limited, ReadLimit } from '../../session/rate-limit.ts'
 import { sendFailure } from '../answer/envelope.ts'
 import { bearerTokenOf } from '../request/bearer.ts'
 import { sessionCookieOf } from '../request/cookies.ts'
 import { checkCsrf, type IsListedOrigin, isChange } from '../request/csrf.ts'
 import { type CsrfReason, logCounted, logRefused } from '../request/log.ts'
+import { reportEnded } from './ended-session.ts'
 
 export type SessionAccess = SessionDeps & {
   isListedOrigin: IsListedOrigin
@@ -26,6 +28,8 @@ type Denied = {
   reason: AccessReason
   /** Of the user whose cookie was idle for too long. */
   email?: string | undefined
+  /** The session that the request has ended. */
+  ended?: EndedWithoutFactor['ended'] | undefined
 }
 /** Why a request is not accepted. */
 export type NoAccess = { kind: 'absent' } | Denied | CrossSite | Limited
@@ -52,7 +56,7 @@ export async function accessBy(deps: SessionAccess, shown: Shown): Promise<Acces
   if (shown.kind === 'absent' || shown.kind === 'cross-site') return shown
   const found = await authenticate(deps, shown)
   if (found.kind === 'invalid') {
-    return { kind: 'denied', credential: shown.kind, reason: found.reason, email: found.email }
+    return { ...found, kind: 'denied', credential: shown.kind }
   }
   return { kind: 'granted', live: found, cookie: shown.kind === 'cookie' ? shown.value : null }
 }
@@ -103,7 +107,8 @@ export function sendDenied(request: FastifyRequest, reply: FastifyReply, access:
 /** A request without a credential is not logged: the page asks that way whether a user is logged in. */
 export function logDenied(request: FastifyRequest, access: NoAccess): void {
   if (access.kind === 'denied') {
-    const { credential, reason } = access
+    const { credential, reason, ended } = access
+    if (ended) reportEnded(request, ended.id, ended.userId, 'second-factor')
     logCounted(request, 'info', { event: 'session.refused', credential, reason })
   }
   if (access.kind === 'limited') {

@@ -1,13 +1,16 @@
 // GET /session, GET /sessions: a user's own sessions.
+import type { Factor } from '../../domain/second-factor.ts'
 import type { Session } from '../../domain/session.ts'
 import { listOwnSessions } from '../../session/own-sessions.ts'
 import { sendSuccess, toUserObject } from '../answer/envelope.ts'
 import { named, object, operation, orNull, READING, success, whole } from '../openapi/operation.ts'
 import {
   CSRF_TOKEN_HEADER,
+  ID,
   LAST_LOGIN_FIELDS,
   SESSION_FIELDS,
   SESSION_ID,
+  TIME,
   USER,
 } from '../openapi/schemas.ts'
 import { sendCsrfToken } from '../request/csrf.ts'
@@ -18,6 +21,15 @@ const OWN_SESSION_FIELDS = {
   ...SESSION_FIELDS,
   current: { type: 'boolean', description: 'True for the session of this request.' },
 }
+
+/** A second factor, as its user sees it. */
+const FACTOR_FIELDS = {
+  id: ID,
+  kind: { type: 'string', enum: ['totp', 'passkey'] },
+  name: { type: ['string', 'null'], examples: ['Work laptop'] },
+  createdAt: TIME,
+  lastUsedAt: orNull(TIME),
+} satisfies Record<keyof Factor, object>
 
 const LAST_LOGIN = orNull(
   whole(LAST_LOGIN_FIELDS),
@@ -40,7 +52,12 @@ export const SESSION_OPERATION = operation({
     'The session is live.',
     named(
       'UserAndSession',
-      whole({ user: USER, session: named('CurrentSession', CURRENT_SESSION) }),
+      whole({
+        user: USER,
+        session: named('CurrentSession', CURRENT_SESSION),
+        factors: { type: 'array', items: named('Factor', whole(FACTOR_FIELDS)) },
+        recoveryCodesLeft: { type: 'integer', examples: [10] },
+      }),
     ),
     CSRF_TOKEN_HEADER,
   ),
@@ -53,6 +70,7 @@ export function sessionRoute(deps: SessionAccess) {
     return sendSuccess(reply, {
       user: toUserObject(user),
       session: { ...toSessionObject(session, session.id), lastLogin },
+      ...(await deps.store.secondFactors.list(user.id)),
     })
   })
 }
@@ -115,6 +133,7 @@ export function sessionsRoute(deps: SessionAccess) {
 }
 
 function toSessionObject(session: Session, currentId: string) {
-  const { id, createdAt, lastUsedAt, expiresAt, userAgent, ip } = session
-  return { id, createdAt, lastUsedAt, expiresAt, userAgent, ip, current: id === currentId }
+  const { id, createdAt, lastUsedAt, expiresAt, userAgent, ip, amr } = session
+  const shown = { id, createdAt, lastUsedAt, expiresAt, userAgent, ip, amr }
+  return { ...shown, current: id === currentId }
 }

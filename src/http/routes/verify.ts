@@ -36,6 +36,11 @@ export const VERIFY_OPERATION = operation({
           description: 'The user must have one of these roles.',
           examples: ['admin,auditor'],
         },
+        amr: {
+          type: 'string',
+          enum: ['mfa'],
+          description: '`mfa`: the user must have logged in with a second factor.',
+        },
       },
       [],
     ),
@@ -49,6 +54,7 @@ export const VERIFY_OPERATION = operation({
         'The name. In all four headers, control characters, `%` and non-ASCII characters are percent-encoded as UTF-8.',
       ),
       'Remote-Role': header('The role.'),
+      'Remote-Amr': header('How the user logged in, separated by commas, such as `pwd,otp,mfa`.'),
     }),
     302: {
       description:
@@ -66,17 +72,19 @@ export function verifyRoute(
 ) {
   const deps: VerifyDeps = { ...sessions, proxies: trustProxies(trustProxy), returnToOrigins }
   return async (request: FastifyRequest, reply: FastifyReply) => {
-    const { role } = request.query as { role?: string }
-    // A query from which no role was read must not admit every user.
-    if (request.validationError || (role === undefined && request.url.includes('?'))) {
-      const message = 'The query may only have one "role": roles, separated by commas'
-      return refuse(request, reply, 'BAD_REQUEST', { message, fields: ['role'] })
+    const { role, amr } = request.query as { role?: string; amr?: string }
+    // A query from which no demand was read must not admit every user.
+    if (request.validationError || ((role ?? amr) === undefined && request.url.includes('?'))) {
+      const message =
+        'The query may only have one "role": roles, separated by commas; and "amr=mfa"'
+      return refuse(request, reply, 'BAD_REQUEST', { message, fields: ['role', 'amr'] })
     }
     const access = await accessBy(deps, shownBy(deps, request))
     if (access.kind !== 'granted') return sendToLogin(deps, request, reply, access)
-    const { user } = access.live
-    if (role !== undefined && !role.split(',').includes(user.role)) {
-      logRefused(request, 'role')
+    const { user, session } = access.live
+    const lacksRole = role !== undefined && !role.split(',').includes(user.role)
+    if (lacksRole || (amr !== undefined && !session.amr.includes(amr))) {
+      logRefused(request, lacksRole ? 'role' : 'amr')
       return sendFailure(reply, 'FORBIDDEN')
     }
     reply.headers({
@@ -84,6 +92,7 @@ export function verifyRoute(
       'Remote-Email': toHeaderValue(user.email),
       'Remote-Name': toHeaderValue(user.name),
       'Remote-Role': toHeaderValue(user.role),
+      'Remote-Amr': session.amr.join(),
     })
     return sendSuccess(reply, {})
   }

@@ -4,12 +4,16 @@ import { type Migration, Migrator } from 'kysely/migration'
 import type { EngineName } from '../sql/engine.ts'
 import type { Schema } from '../sql/schema.ts'
 import * as initial from './0100-initial.ts'
+import * as secondFactor from './0101-second-factor.ts'
 import { COLUMN_TYPES, type ColumnTypes } from './column-types.ts'
 
 type Up = (db: Kysely<unknown>, column: ColumnTypes) => Promise<void>
 
 /** Versions before 0.4 had others, whose names are before these. */
-export const MIGRATIONS: Record<string, { up: Up }> = { '0100-initial': initial }
+export const MIGRATIONS: Record<string, { up: Up }> = {
+  '0100-initial': initial,
+  '0101-second-factor': secondFactor,
+}
 
 export function createMigrator(engine: EngineName, db: Kysely<Schema>): Migrator {
   return new Migrator({

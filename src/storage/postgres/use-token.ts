@@ -1,6 +1,6 @@
 // Replaces a refresh token in PostgreSQL, in one statement.
 import { sql } from 'kysely'
-import { isNotExpired } from '../sql/live-session.ts'
+import { HAS_SECOND_FACTOR, isNotExpired } from '../sql/live-session.ts'
 import { prepare } from '../sql/prepared.ts'
 import type { ReplacedRow, Rotation } from '../sql/token-rows.ts'
 import { isNotLockedByAdministrator } from '../sql/user-rows.ts'
@@ -20,7 +20,7 @@ export const useToken = prepare<Rotation, ReplacedRow>(
         and ended_at is null and ${isNotExpired(values.now)} and expires_at >= ${values.expiresAt}
         and (select is_active and ${isNotLockedByAdministrator(values.now)}
           from users where users.id = sessions.user_id)
-      returning id, expires_at, user_id
+      returning id, expires_at, user_id, amr
     ),
     replaced as (
       update refresh_tokens set revoked_at = ${values.now}, successor_id = ${values.successorId}
@@ -35,6 +35,7 @@ export const useToken = prepare<Rotation, ReplacedRow>(
         ${values.requestDigest}::text, ${values.clientDigest}::text
       from replaced
     )
-    select replaced.*, email, name, role, created_at as user_created_at
+    select replaced.*, email, name, role, created_at as user_created_at,
+      ${HAS_SECOND_FACTOR}
     from replaced join users on users.id = user_id`,
 )

@@ -10,12 +10,14 @@ import type {
   Reservation,
   ThrottleScope,
 } from '../../domain/attempt.ts'
+import { type FailedStep, NO_GUESS } from '../../domain/second-factor.ts'
 import { WINDOW_MS } from '../../domain/throttle.ts'
 import * as rules from '../../domain/throttle-rules.ts'
 import { isLockedByAdministrator, type User } from '../../domain/user.ts'
 import { digestOf } from '../../system/identifiers.ts'
 import { locking } from './dialect.ts'
 import type { Engine } from './engine.ts'
+import { useProof } from './login-factors.ts'
 import { completeSession, insertSession, openingValues } from './open-session.ts'
 import { prepare, type Steps, send } from './prepared.ts'
 import { DUMMY_IDS, formatTime } from './schema.ts'
@@ -32,7 +34,8 @@ export function createAttempts({ inTransaction }: Engine): AttemptStore {
     },
     release: scopes => inTransaction(() => settle(scopes, rules.release)),
     // If a failover loses it, the reservation, which the standby has, counts as a failure when its lease ends.
-    fail: (scopes, userId, now) => inTransaction(() => fail(scopes, userId, now), 'locally'),
+    fail: (scopes, userId, now, step = NO_GUESS) =>
+      inTransaction(() => fail(scopes, userId, now, step), 'locally'),
     pass: (scopes, login) => inTransaction(() => pass(scopes, login)),
     succeed: (opening, scopes, now) => inTransaction(() => succeed(opening, scopes, now)),
   }
@@ -79,16 +82,24 @@ function* settle(
 }
 
 /** Writes a dummy row for an unknown email, so that both failures cost the same. */
-function* fail(scopes: ThrottleScope[], userId: string | null, now: Date): Steps<number> {
+function* fail(
+  scopes: ThrottleScope[],
+  userId: string | null,
+  now: Date,
+  { guessesBelow, codeOffsetSeconds }: FailedStep,
+): Steps<{ failures: number; guesses: number }> {
   const isKnown = userId !== null
   const id = isKnown ? userId : dummyIdOf(scopes)
-  const counted = yield* send(isKnown ? countUserFailure : countDummyFailure, { id })
+  const values = { id, guessesBelow, codeOffsetSeconds }
+  const counted = yield* send(isKnown ? countUserFailure : countDummyFailure, values)
   yield* settle(scopes, row => rules.fail(row, now))
-  return isKnown ? (counted.rows[0]?.failed_login_attempts ?? 0) : 0
+  const [row] = isKnown ? counted.rows : []
+  return { failures: row?.failed_login_attempts ?? 0, guesses: row?.failed_second_steps ?? 0 }
 }
 
 function* pass(scopes: ThrottleScope[], login?: NotedLogin): Steps<void> {
-  if (login) yield* send(noteLoginOf, { ...login, now: formatTime(login.at) })
+  // The user is told of guesses by a session, and there is none.
+  if (login) yield* send(noteLoginOf, { ...login, now: formatTime(login.at), forgivesBelow: 0 })
   yield* settle(scopes, rules.pass)
 }
 
@@ -98,6 +109,11 @@ function* succeed(
   now: Date,
 ): Steps<EndedSession[] | null> {
   const values = openingValues(opening, now)
+  if (opening.proof && !(yield* useProof(opening.proof, values))) {
+    // A parallel attempt was faster. Releasing this one would make repeated proofs free.
+    yield* fail(scopes, opening.user.id, now, NO_GUESS)
+    return null
+  }
   const opened = yield* send(insertSession, values)
   const rows = yield* lockRows(scopes)
   const isOpened = opened.rows.length > 0
@@ -142,10 +158,16 @@ const countDummyFailure = countingIn('unknown_user')
 
 /** Counts a failure of a user or a dummy row. Wraps around before the columns overflow: dummy rows are never reset. */
 function countingIn(table: 'users' | 'unknown_user') {
-  return prepare<{ id: string }, { failed_login_attempts: number }>(
-    ({ id }) => sql`update ${sql.table(table)} set
+  return prepare<
+    FailedStep & { id: string },
+    { failed_login_attempts: number; failed_second_steps: number }
+  >(
+    ({ id, guessesBelow, codeOffsetSeconds }) => sql`update ${sql.table(table)} set
         failed_login_attempts = (failed_login_attempts + 1) % 1000000000,
-        failures_since_login = (failures_since_login + 1) % 1000000000
-      where id = ${id} returning failed_login_attempts`,
+        failures_since_login = (failures_since_login + 1) % 1000000000,
+        failed_second_steps = failed_second_steps
+          + case when failed_second_steps < cast(${guessesBelow} as integer) then 1 else 0 end,
+        code_offset_seconds = coalesce(cast(${codeOffsetSeconds} as integer), code_offset_seconds)
+      where id = ${id} returning failed_login_attempts, failed_second_steps`,
   )
 }

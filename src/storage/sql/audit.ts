@@ -48,7 +48,9 @@ export function detailsOf({ name, role }: Omit<UserDetails, 'email'>): AuditFact
   return { name, role } satisfies Record<Exclude<keyof UserDetails, 'email'>, unknown>
 }
 
-type UnrecordedField = 'id' | 'passwordHash' | 'createdAt' | 'updatedAt'
+type UnrecordedField =
+  | ('id' | 'passwordHash' | 'createdAt' | 'updatedAt')
+  | ('factorsVersion' | 'codeOffsetSeconds')
 
 /** What the record says of a user. */
 function factsOf(user: User): AuditFacts {
@@ -61,6 +63,7 @@ function factsOf(user: User): AuditFacts {
     lockedUntil: user.lockedUntil && formatTime(user.lockedUntil),
     lockedBy: user.lockedBy,
     temporaryUntil: user.temporaryUntil && formatTime(user.temporaryUntil),
+    failedSecondSteps: user.failedSecondSteps,
   } satisfies Record<Exclude<keyof User, UnrecordedField>, unknown>
 }
 

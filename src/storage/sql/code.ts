@@ -3,10 +3,10 @@ import { sql } from 'kysely'
 import type { EndedSession } from '../../domain/attempt.ts'
 import type { CodeOpening, CodeStore } from '../../domain/code.ts'
 import { invalid } from '../../domain/session.ts'
-import { locking } from './dialect.ts'
 import { displacedValues, endDisplaced, NO_BROWSER, toEnded } from './displaced-sessions.ts'
 import { type Engine, write } from './engine.ts'
 import { isLive, type SessionWithUser, sessionWithUser, toLive } from './live-session.ts'
+import { lockUser } from './login-factors.ts'
 import { prepare, run, type Steps, send } from './prepared.ts'
 import { formatTime, parseTime } from './schema.ts'
 import { insertToken, tokenValues } from './token-rows.ts'
@@ -64,11 +64,6 @@ const removeCode = prepare<{ digest: string; now: string }, { session_id: string
     returning session_id`,
 )
 
-const lockUser = prepare<{ userId: string }>(
-  ({ userId }, engine) =>
-    sql`select id from users where id = ${userId} ${locking(engine, 'no key update')}`,
-)
-
 type CopyParameters = Record<
   'now' | 'userId' | 'sessionId' | 'pageId' | 'userAgent' | 'ip' | 'sessionEnd' | 'tokenEnd',
   string
@@ -77,9 +72,9 @@ type CopyParameters = Record<
 /** Takes over what the session of the page has of its user, if both are still good. */
 const copySession = prepare<CopyParameters, { id: string }>(
   at => sql`insert into sessions (id, user_id, created_at, last_used_at, idle_expires_at, purge_at,
-      expires_at, user_agent, ip, ${LAST_LOGIN_COLUMNS})
+      expires_at, user_agent, ip, amr, ${LAST_LOGIN_COLUMNS})
     select ${at.sessionId}, user_id, ${at.now}, ${at.now}, ${at.tokenEnd}, ${at.tokenEnd},
-      ${at.sessionEnd}, ${at.userAgent}, ${at.ip}, ${LAST_LOGIN_COLUMNS}
+      ${at.sessionEnd}, ${at.userAgent}, ${at.ip}, amr, ${LAST_LOGIN_COLUMNS}
     from sessions where id = ${at.pageId} and ${isLive(at.now)}
       and exists (select 1 from users where id = ${at.userId} and is_active
         and ${isNotLockedByAdministrator(at.now)})

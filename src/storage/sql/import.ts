@@ -87,7 +87,13 @@ async function importBatch(
   return decided
 }
 
-type InsertedRow = Record<ColumnOf<Exclude<keyof User, 'failedLoginAttempts'>>, unknown>
+/** New users have the column's default. */
+type CountedField =
+  | 'failedLoginAttempts'
+  | 'factorsVersion'
+  | 'failedSecondSteps'
+  | 'codeOffsetSeconds'
+type InsertedRow = Record<ColumnOf<Exclude<keyof User, CountedField>>, unknown>
 
 /** A value that is undefined is stored as null, and PostgreSQL need not read it. */
 function toRows(users: ImportedUser[], change: Change): InsertedRow[] {
@@ -122,7 +128,7 @@ async function findUsers(
   return new Map(rows.map(row => [row[column], row]))
 }
 
-type KeptField = 'email' | 'failedLoginAttempts' | 'createdAt'
+type KeptField = 'email' | 'createdAt' | Exclude<CountedField, 'failedSecondSteps'>
 
 /** Null if the user is already as the file says. */
 function updateOf(found: UserRow, user: ImportedUser, change: Change) {
@@ -149,6 +155,7 @@ function updateOf(found: UserRow, user: ImportedUser, change: Change) {
     password_hash: isHashChanged ? user.passwordHash : stored.passwordHash,
     upgraded_from: isHashChanged ? null : found.upgraded_from,
     temporary_until: temporaryUntil ? formatTime(temporaryUntil) : null,
+    failed_second_steps: isHashChanged ? 0 : stored.failedSecondSteps,
     updated_at: formatTime(change.at),
   } satisfies Record<ColumnOf<Exclude<keyof User, KeptField>> | 'upgraded_from', unknown>
   const facts = changedFacts(stored, toUser({ ...found, ...update }))

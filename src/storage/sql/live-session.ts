@@ -22,6 +22,7 @@ export type UserColumns = {
   name: string
   role: string
   user_created_at: Date | string
+  has_second_factor: boolean | number
 }
 
 type Condition = 'is_live' | 'is_active' | 'is_not_locked'
@@ -33,11 +34,16 @@ type SessionRow = Omit<Selectable<Schema['sessions']>, 'cookie_digest' | 'device
 export function sessionWithUser(now: string) {
   return sql`sessions.id, sessions.user_id, sessions.created_at, sessions.last_used_at,
     sessions.idle_expires_at, sessions.expires_at, sessions.ended_at, sessions.cookie_used_at,
-    sessions.user_agent, sessions.ip, sessions.last_login_at, sessions.last_login_ip,
-    sessions.last_login_user_agent, sessions.failures_since_login, ${isLive(now)} as is_live,
+    sessions.user_agent, sessions.ip, sessions.amr, sessions.last_login_at, sessions.last_login_ip,
+    sessions.last_login_user_agent, sessions.failures_since_login,
+    sessions.failed_second_steps, ${isLive(now)} as is_live,
     users.email, users.name, users.role, users.created_at as user_created_at, users.is_active,
-    ${isNotLockedByAdministrator(now)} as is_not_locked`
+    ${isNotLockedByAdministrator(now)} as is_not_locked, ${HAS_SECOND_FACTOR}`
 }
+
+/** From `users`, with the alias that `UserColumns` has. */
+export const HAS_SECOND_FACTOR = sql`exists (select 1 from second_factors
+    where second_factors.user_id = users.id) as has_second_factor`
 
 export const findById = prepareFind('id')
 export const findByCookie = prepareFind('cookie_digest')
@@ -60,6 +66,7 @@ export function toLive(row: SessionWithUser, now: Date): FoundSession {
     user: toSessionUser(row),
     cookieUsedAt: parseTimeOrNull(row.cookie_used_at),
     lastLogin: toLastLogin(row),
+    hasSecondFactor: Boolean(row.has_second_factor),
   }
 }
 
@@ -72,6 +79,9 @@ function isExpired(session: SessionWithUser, now: Date): boolean {
   return session.ended_at === null && ends.some(end => end <= now)
 }
 
+/** Stored as the values of the claim, joined by spaces. */
+export const toAmr = (stored: string) => stored.split(' ')
+
 export function toSession(row: SessionRow): Session {
   return {
     id: row.id,
@@ -81,6 +91,7 @@ export function toSession(row: SessionRow): Session {
     expiresAt: parseTime(row.expires_at),
     userAgent: row.user_agent,
     ip: row.ip,
+    amr: toAmr(row.amr),
   }
 }
 
@@ -91,5 +102,6 @@ export function toLastLogin(row: Selectable<LastLoginColumns>): LastLogin | null
     userAgent: row.last_login_user_agent ?? '',
     ip: row.last_login_ip ?? '',
     failuresSince: row.failures_since_login,
+    guessesSince: row.failed_second_steps,
   }
 }

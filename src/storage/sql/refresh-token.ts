@@ -2,7 +2,7 @@
 // way to replace it.
 import type { RefreshTokenStore } from '../../domain/refresh-token.ts'
 import type { Engine } from './engine.ts'
-import { toLive, toSessionUser } from './live-session.ts'
+import { toAmr, toLive, toSessionUser } from './live-session.ts'
 import { formatTime, parseTime, parseTimeOrNull } from './schema.ts'
 import { findToken, rotationValues, type TokenRow } from './token-rows.ts'
 
@@ -27,8 +27,10 @@ export function createRefreshTokens(engine: Engine): RefreshTokenStore {
     async use(id, digest, successor, now) {
       const row = await engine.useToken(rotationValues(id, digest, successor, now))
       if (!row) return find(id, digest, now)
-      const session = { id: row.id, expiresAt: parseTime(row.expires_at) }
-      return { kind: 'replaced', session, user: toSessionUser(row) }
+      const { amr, expires_at } = row
+      const session = { id: row.id, expiresAt: parseTime(expires_at), amr: toAmr(amr) }
+      const hasSecondFactor = Boolean(row.has_second_factor)
+      return { kind: 'replaced', session, user: toSessionUser(row), hasSecondFactor }
     },
   }
 }

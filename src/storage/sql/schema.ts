@@ -4,6 +4,7 @@ import type { ColumnType, Generated } from 'kysely'
 import type { AdminToken } from '../../domain/admin-token.ts'
 import type { ScopeName } from '../../domain/attempt.ts'
 import type { Actor, AuditAction, AuditFacts } from '../../domain/audit.ts'
+import type { Factor } from '../../domain/second-factor.ts'
 import type { LockedBy } from '../../domain/user.ts'
 
 type Time = ColumnType<Date | string, string, string>
@@ -37,6 +38,8 @@ export type LastLoginColumns = {
   last_login_user_agent: string | null
   /** Unlike `failed_login_attempts`, an unlock does not change them. */
   failures_since_login: Generated<number>
+  /** Wrong codes with the right password: `failedSecondSteps` of a user; in `sessions`, at the session's login. */
+  failed_second_steps: Generated<number>
 }
 
 type Users = LastLoginColumns & {
@@ -55,6 +58,8 @@ type Users = LastLoginColumns & {
   updated_at: Time
   /** The end of a temporary password; null if the password is not temporary. */
   temporary_until: NullableTime
+  factors_version: Generated<number>
+  code_offset_seconds: number | null
 }
 
 export type Schema = {
@@ -75,6 +80,8 @@ export type Schema = {
     cookie_used_at: NullableTime
     user_agent: string
     ip: string
+    /** The claim `amr` of its access tokens, joined by spaces. */
+    amr: Generated<string>
     /** The device that logged in; it may have been revoked since. */
     device_id: string | null
     /**
@@ -108,6 +115,22 @@ export type Schema = {
     challenge: string
     expires_at: Time
   }
+  second_factors: {
+    id: string
+    user_id: string
+    kind: Factor['kind']
+    /** Encrypted by a key of the key file. */
+    secret: string
+    /** Proofs of this time and earlier ones are used up. */
+    used_to: NullableTime
+    created_at: Time
+    last_used_at: NullableTime
+    name: string | null
+    credential_id: string | null
+    rp_id: string | null
+  }
+  /** SHA-256 of each; `used_at` is null while the code is good. */
+  recovery_codes: { digest: string; user_id: string; used_at: NullableTime }
   devices: {
     id: string
     user_id: string

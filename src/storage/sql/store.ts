@@ -10,6 +10,7 @@ import { createImport } from './import.ts'
 import { createMaintenance } from './maintenance.ts'
 import { createMigrations } from './migration.ts'
 import { createRefreshTokens } from './refresh-token.ts'
+import { createSecondFactors } from './second-factor.ts'
 import { createSessions } from './session.ts'
 import { createThrottleStore } from './throttle.ts'
 import { createUsers } from './user.ts'
@@ -18,6 +19,7 @@ export function createStore(engine: Engine): Store {
   return {
     attempts: createAttempts(engine),
     users: createUsers(engine),
+    secondFactors: createSecondFactors(engine),
     sessions: createSessions(engine),
     refreshTokens: createRefreshTokens(engine),
     codes: createCodes(engine),

@@ -63,7 +63,7 @@ export const findToken = prepare<Find, TokenRow>(
 )
 
 /** The session and the user of a token that was replaced. */
-export type ReplacedRow = UserColumns & { id: string; expires_at: StoredTime }
+export type ReplacedRow = UserColumns & { id: string; expires_at: StoredTime; amr: string }
 
 /** What `insertToken` stores of the first token of a session. */
 export function tokenValues(

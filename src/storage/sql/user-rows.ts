@@ -16,6 +16,9 @@ const USER_COLUMNS = {
   lockedUntil: 'locked_until',
   lockedBy: 'locked_by',
   temporaryUntil: 'temporary_until',
+  factorsVersion: 'factors_version',
+  failedSecondSteps: 'failed_second_steps',
+  codeOffsetSeconds: 'code_offset_seconds',
   createdAt: 'created_at',
   updatedAt: 'updated_at',
 } as const satisfies Record<keyof User, keyof Schema['users']>
@@ -52,23 +55,52 @@ export function toUser(row: UserRow): Required<User> {
     lockedUntil: parseTimeOrNull(row.locked_until),
     lockedBy: row.locked_by,
     temporaryUntil: parseTimeOrNull(row.temporary_until),
+    factorsVersion: row.factors_version,
+    failedSecondSteps: row.failed_second_steps,
+    codeOffsetSeconds: row.code_offset_seconds,
     createdAt: parseTime(row.created_at),
     updatedAt: parseTime(row.updated_at),
   }
 }
 
-/** What a session keeps of its user: the login before its own, and the failures in between. */
-export const LAST_LOGIN_COLUMNS = sql`last_login_at, last_login_ip, last_login_user_agent, failures_since_login`
+/** What a session keeps of its user: the login before its own, the failures in between, and the wrong codes. */
+export const LAST_LOGIN_COLUMNS = sql`last_login_at, last_login_ip, last_login_user_agent, failures_since_login,
+  failed_second_steps`
 
-/** A lock by the throttle that has not ended stays: a success does not clear the scope `email`. */
-export const noteLoginOf = prepare<{ userId: string; now: string; ip: string; userAgent: string }>(
-  ({ userId, now, ip, userAgent }) => sql`update users set failed_login_attempts = 0,
+type NotedRow = { userId: string; now: string; ip: string; userAgent: string }
+
+/**
+ * A lock by the throttle that has not ended stays: a success does not clear the scope `email`. Guesses stay unless there
+ * are fewer than `forgivesBelow`.
+ */
+export const noteLoginOf = prepare<NotedRow & { forgivesBelow: number }>(
+  ({ userId, now, ip, userAgent, forgivesBelow }) => sql`update users set failed_login_attempts = 0,
       locked_until = case when locked_until <= ${now} then null else locked_until end,
       locked_by = case when locked_until <= ${now} then null else locked_by end,
       last_login_at = ${now}, last_login_ip = ${ip}, last_login_user_agent = ${userAgent},
-      failures_since_login = 0
+      failures_since_login = 0, code_offset_seconds = null,
+      failed_second_steps = case
+        when failed_second_steps < cast(${forgivesBelow} as integer) then 0
+        else failed_second_steps end
     where id = ${userId}`,
 )
+
+/** What a login has verified of its user. */
+export type VerifiedUser = {
+  userId: string
+  now: string
+  passwordHash: string
+  hashDigest: string
+  factorsVersion: number
+}
+
+/** True for the row of the user, if it may still log in and has the same password and second factors. */
+export function isStillVerified(at: VerifiedUser) {
+  return sql<boolean>`(id = ${at.userId} and is_active and ${isNotLockedByAdministrator(at.now)}
+      and factors_version = ${at.factorsVersion}
+      -- A parallel login may have upgraded the hash; the password is still the same.
+      and (password_hash = ${at.passwordHash} or upgraded_from = ${at.hashDigest}))`
+}
 
 /**
  * Ignores locks set by the throttle; a lock without `locked_by` counts as an administrator's. The same rule

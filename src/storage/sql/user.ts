@@ -148,7 +148,7 @@ export function createUsers(engine: Engine): UserStore {
         action: 'password.set',
         columns: {
           password_hash: passwordHash,
-          upgraded_from: null,
+          ...{ upgraded_from: null, failed_second_steps: 0 },
           temporary_until: temporaryUntil && formatTime(temporaryUntil),
         },
         endsSessions: true,
@@ -170,7 +170,10 @@ export function createUsers(engine: Engine): UserStore {
     unlock: (id, change) =>
       changeUser(id, change, {
         action: 'user.unlocked',
-        columns: { locked_until: null, locked_by: null, failed_login_attempts: 0 },
+        columns: {
+          ...{ locked_until: null, locked_by: null },
+          ...{ failed_login_attempts: 0, failed_second_steps: 0 },
+        },
         clearsFailures: true,
       }),
 

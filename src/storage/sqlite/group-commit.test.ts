@@ -17,7 +17,10 @@ import type { Store } from '../../domain/store.ts'
 
 const NOW = new Date()
 const EMAIL = 'kate@example.com'
-const NEW_SESSION = { expiresAt: NOW, cookieDigest: null, userAgent: '', ip: '::1' }
+const NEW_SESSION = {
+  ...{ expiresAt: NOW, cookieDigest: null, userAgent: '', ip: '::1' },
+  amr: ['pwd'],
+}
 const NEW_TOKEN = { keyId: '', issuedAt: NOW, expiresAt: NOW }
 const BUDGETS = { pair: 2, email: 3, client: 4 }
 const ROWS = [
@@ -43,7 +46,7 @@ const operation = fc.record({ email: few, client: few, session: few, token: few,
       if (kind === 2) return store.attempts.fail(scopes, email < 2 ? userId : null, NOW)
       // Fails after its first writes if the session or the token exists.
       const opening = {
-        user: { id: userId, passwordHash: 'a hash' },
+        user: { id: userId, passwordHash: 'a hash', factorsVersion: 0 },
         session: { ...NEW_SESSION, id: `${prefix}${session}` },
         refreshToken: { ...NEW_TOKEN, id: `${prefix}${token}`, digest: digest(prefix + token) },
         device: null,

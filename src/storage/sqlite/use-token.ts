@@ -1,6 +1,6 @@
 // Replaces a refresh token in SQLite, in one transaction, which holds the only write lock.
 import { sql } from 'kysely'
-import { isLive } from '../sql/live-session.ts'
+import { HAS_SECOND_FACTOR, isLive } from '../sql/live-session.ts'
 import { prepare, run, type Steps, send } from '../sql/prepared.ts'
 import { insertToken, type ReplacedRow, type Rotation } from '../sql/token-rows.ts'
 import { isNotLockedByAdministrator } from '../sql/user-rows.ts'
@@ -17,8 +17,8 @@ export function* useToken(rotation: Rotation): Steps<ReplacedRow | null> {
 }
 
 const findReplaceable = prepare<Rotation, ReplacedRow>(
-  at => sql`select sessions.id, sessions.expires_at, users.id as user_id, email, name, role,
-      users.created_at as user_created_at
+  at => sql`select sessions.id, sessions.expires_at, sessions.amr, users.id as user_id, email, name, role,
+      users.created_at as user_created_at, ${HAS_SECOND_FACTOR}
     from refresh_tokens token
     join sessions on sessions.id = token.session_id
     join users on users.id = sessions.user_id

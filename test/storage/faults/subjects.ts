@@ -31,8 +31,15 @@ export function createSubjects(store: Store, now = () => new Date()) {
     const id = await insertTestUser(store, email, now(), PASSWORD_HASH)
     await store.attempts.reserve(scopes, email, openedAt)
     const opening = {
-      user: { id, passwordHash: PASSWORD_HASH },
-      session: { id: sessionId, expiresAt, cookieDigest: null, userAgent: '', ip: '::1' },
+      user: { id, passwordHash: PASSWORD_HASH, factorsVersion: 0 },
+      session: {
+        id: sessionId,
+        amr: ['pwd'],
+        expiresAt,
+        cookieDigest: null,
+        userAgent: '',
+        ip: '::1',
+      },
       refreshToken: { id: tokenId, digest: tokenId, keyId: 'k', issuedAt: openedAt, expiresAt },
       device: { kind: 'new', id: deviceId, digest: digestOf(deviceId), expiresAt },
       displaced: NOTHING_DISPLACED,

@@ -1,0 +1,117 @@
+// What a login changes besides opening a session: a new password, whose hash is a second turn of the same claim, and the
+// second factors. Judged after password and proof were verified.
+import { randomUUID } from 'node:crypto'
+import type { CredentialsChange } from '../domain/attempt.ts'
+import type { FactorsChange } from '../domain/second-factor.ts'
+import type { User } from '../domain/user.ts'
+import type { HashSlot } from '../hashing/hash-queue.ts'
+import { encrypt } from '../keys/encryption.ts'
+import type { Keys } from '../keys/key-set.ts'
+import { type DemandingRoles, demandsSecondFactor } from '../session/demanded-factor.ts'
+import type { ShedReason } from './admission.ts'
+import { findPasswordFlaw, type PasswordFlaw } from './password-rules.ts'
+import type { Passwords } from './passwords.ts'
+import { digestOfRecoveryCode, makeRecoveryCodes } from './recovery-codes.ts'
+import { factorContext, type SecondStep } from './second-step.ts'
+import { findCode, parseSecret } from './totp.ts'
+
+/** What a login asks to change of the user's second factors. */
+export type FactorRequest =
+  /** `secret` is in base32; `newOtp` shows that an app has it. */
+  | { kind: 'set-totp'; secret: string; newOtp: string }
+  | { kind: 'remove-totp' }
+  | { kind: 'new-recovery-codes' }
+
+/** `field` is what the caller sent. */
+export type FactorFlaw = { field: 'secret' | 'newOtp' | 'recoveryCodes'; reason: FactorFlawReason }
+type FactorFlawReason = 'malformed' | 'wrong_code' | 'no_second_factor' | 'demanded'
+
+export type ChangeDeps = {
+  passwords: Passwords
+  passwordRules: { minLength: number; brandName: string }
+  secondFactorRoles: DemandingRoles
+  keys: Keys
+  clock: () => Date
+}
+
+type Asked = { password: string; newPassword?: string; factorRequest?: FactorRequest }
+
+type Changes =
+  /** Nothing changes if `newHash` and `factors` are null. `recoveryCodes` are new ones. */
+  | ({ kind: 'ready'; recoveryCodes: string[] | null } & Omit<CredentialsChange, 'keptDeviceId'>)
+  /** The password is temporary: it is good for setting another one only. */
+  | { kind: 'change-required'; userId: string }
+  /** The user's role demands a second factor: the password is good for setting one up only. */
+  | { kind: 'second-factor-required'; userId: string }
+  | { kind: 'unfit-password'; userId: string; flaw: PasswordFlaw }
+  | { kind: 'unfit-factor'; userId: string; flaw: FactorFlaw }
+  | { kind: 'shed'; reason: ShedReason }
+
+export async function prepareChanges(
+  deps: ChangeDeps,
+  { password, newPassword, factorRequest }: Asked,
+  user: User,
+  step: Exclude<SecondStep, { kind: 'unproved' }>,
+  slot: HashSlot,
+  finishByMs: () => number,
+): Promise<Changes> {
+  const { id: userId, email, name } = user
+  if (user.temporaryUntil !== null && newPassword === undefined) {
+    return { kind: 'change-required', userId }
+  }
+  const isDemanded = demandsSecondFactor(deps.secondFactorRoles, user.role)
+  if (isDemanded && step.kind === 'not-needed' && factorRequest?.kind !== 'set-totp') {
+    return { kind: 'second-factor-required', userId }
+  }
+  const prepared = factorRequest
+    ? prepareFactors(deps, factorRequest, userId, step, isDemanded)
+    : { factors: null, recoveryCodes: null }
+  if ('field' in prepared) return { kind: 'unfit-factor', userId, flaw: prepared }
+  if (newPassword === undefined) return { kind: 'ready', newHash: null, ...prepared }
+
+  // The route has judged what does not depend on the user. Before now, this would reveal the name.
+  const context = { ...deps.passwordRules, ...{ email, name, current: password } }
+  const flaw = await findPasswordFlaw(newPassword, context)
+  if (flaw) return { kind: 'unfit-password', userId, flaw }
+  const { job, toHash } = deps.passwords.prepare(newPassword)
+  const digest = await slot.run(finishByMs(), job)
+  if (!digest) return { kind: 'shed', reason: 'too-late' }
+  return { kind: 'ready', newHash: toHash(digest), ...prepared }
+}
+
+type PreparedFactors = { factors: FactorsChange; recoveryCodes: string[] | null }
+
+function prepareFactors(
+  { keys, clock }: Pick<ChangeDeps, 'keys' | 'clock'>,
+  request: FactorRequest,
+  userId: string,
+  step: SecondStep,
+  isDemanded: boolean,
+): PreparedFactors | FactorFlaw {
+  const totpId = step.kind === 'proved' ? step.totpId : null
+  if (request.kind === 'remove-totp') {
+    if (totpId === null) return { field: 'secret', reason: 'no_second_factor' }
+    if (isDemanded) return { field: 'secret', reason: 'demanded' }
+    return { factors: { kind: 'remove', id: totpId }, recoveryCodes: null }
+  }
+  const recoveryCodes = makeRecoveryCodes()
+  const recoveryDigests = recoveryCodes.map(digestOfRecoveryCode)
+  if (request.kind === 'new-recovery-codes') {
+    if (step.kind !== 'proved') return { field: 'recoveryCodes', reason: 'no_second_factor' }
+    return { factors: { kind: request.kind, recoveryDigests }, recoveryCodes }
+  }
+  const now = clock()
+  const secret = parseSecret(request.secret)
+  if (!secret) return { field: 'secret', reason: 'malformed' }
+  const code = findCode(secret, request.newOtp.replace(/\s/g, ''), now)
+  if (!code?.isAccepted) return { field: 'newOtp', reason: 'wrong_code' }
+  const key = keys.encryptionAt(now)
+  if (!key) throw new Error('a route has let a second factor through without a key for it')
+  const id = randomUUID()
+  const encrypted = encrypt(key, secret, factorContext(userId, id))
+  const { usedTo } = code
+  return {
+    factors: { kind: request.kind, id, secret: encrypted, usedTo, recoveryDigests },
+    recoveryCodes,
+  }
+}

@@ -1,0 +1,103 @@
+// Second factors in the transaction of a login: uses up the proof that came with it, and changes them.
+import { sql } from 'kysely'
+import type { FactorsChange, UsedProof } from '../../domain/second-factor.ts'
+import { locking, rowsOf } from './dialect.ts'
+import { prepare, run, type Steps, send } from './prepared.ts'
+import { formatTime } from './schema.ts'
+import { isStillVerified, type VerifiedUser } from './user-rows.ts'
+
+/**
+ * Locks the user, and returns whether this transaction has used the proof up. The second statement sees what parallel logins
+ * of the user have used, because it begins after the lock. It uses nothing up unless the session can be opened.
+ */
+export function* useProof(
+  { used, guessesBelow }: { used: UsedProof; guessesBelow: number },
+  verified: VerifiedUser,
+): Steps<boolean> {
+  yield* send(lockUser, verified)
+  const values = { ...verified, guessesBelow }
+  const rows =
+    used.kind === 'totp'
+      ? yield* run(useTotp, { ...values, ...used, usedTo: formatTime(used.usedTo) })
+      : yield* run(useRecoveryCode, { ...values, ...used })
+  return rows.length > 0
+}
+
+export const lockUser = prepare<{ userId: string }>(
+  ({ userId }, engine) =>
+    sql`select id from users where id = ${userId} ${locking(engine, 'no key update')}`,
+)
+
+type Use = VerifiedUser & { guessesBelow: number }
+
+/** The settled guesses count, not those that the login has read: of parallel guesses no more than allowed are of use. */
+const mayBeUsed = (at: Use) =>
+  sql`exists (select 1 from users where ${isStillVerified(at)}
+    and failed_second_steps < ${at.guessesBelow})`
+
+const useTotp = prepare<Use & { id: string; usedTo: string; secret: string }, { id: string }>(
+  at => sql`update second_factors
+    set used_to = ${at.usedTo}, last_used_at = ${at.now}, secret = ${at.secret}
+    where id = ${at.id} and user_id = ${at.userId} and (used_to is null or used_to < ${at.usedTo})
+      and ${mayBeUsed(at)}
+    returning id`,
+)
+
+const useRecoveryCode = prepare<Use & { digest: string }, { digest: string }>(
+  at => sql`update recovery_codes set used_at = ${at.now}
+    where user_id = ${at.userId} and digest = ${at.digest} and used_at is null and ${mayBeUsed(at)}
+    returning digest`,
+)
+
+/** Changes the factors of a user that the transaction has locked. */
+export function* changeFactors(userId: string, now: string, change: FactorsChange): Steps<void> {
+  const user = { userId, now }
+  yield* send(noteChange, user)
+  if (change.kind === 'remove') {
+    yield* send(removeFactor, { ...user, id: change.id })
+    yield* send(removeUselessCodes, user)
+    return
+  }
+  if (change.kind === 'set-totp') {
+    yield* send(removeTotp, user)
+    yield* send(insertTotp, { ...user, ...change, usedTo: formatTime(change.usedTo) })
+  }
+  yield* send(removeCodes, user)
+  const codes = change.recoveryDigests.map(digest => ({ user_id: userId, digest }))
+  yield* send(insertCodes, { rows: JSON.stringify(codes) })
+}
+
+type OfUser = { userId: string; now: string }
+
+const noteChange = prepare<OfUser>(
+  ({ userId, now }) => sql`update users set factors_version = factors_version + 1,
+    updated_at = ${now} where id = ${userId}`,
+)
+
+const removeTotp = prepare<OfUser>(
+  ({ userId }) => sql`delete from second_factors where user_id = ${userId} and kind = 'totp'`,
+)
+
+const insertTotp = prepare<OfUser & { id: string; secret: string; usedTo: string }>(
+  at => sql`insert into second_factors (id, user_id, kind, secret, used_to, created_at)
+    values (${at.id}, ${at.userId}, 'totp', ${at.secret}, ${at.usedTo}, ${at.now})`,
+)
+
+const removeFactor = prepare<OfUser & { id: string }>(
+  ({ id, userId }) => sql`delete from second_factors where id = ${id} and user_id = ${userId}`,
+)
+
+const removeCodes = prepare<OfUser>(
+  ({ userId }) => sql`delete from recovery_codes where user_id = ${userId}`,
+)
+
+/** Without a factor they prove nothing. */
+const removeUselessCodes = prepare<OfUser>(
+  ({ userId }) => sql`delete from recovery_codes where user_id = ${userId}
+    and not exists (select 1 from second_factors where user_id = ${userId})`,
+)
+
+const insertCodes = prepare<{ rows: string }>(
+  ({ rows }, engine) => sql`insert into recovery_codes (user_id, digest)
+    ${rowsOf(engine, 'recovery_codes', ['user_id', 'digest'], rows)}`,
+)

@@ -1,0 +1,136 @@
+// Second factors and recovery codes, as logins, users and administrators read them, and their reset.
+import { sql } from 'kysely'
+import type { SecondFactorStore } from '../../domain/second-factor.ts'
+import { writeAudit } from './audit.ts'
+import { endAllSessions, isOfUser } from './end-all-sessions.ts'
+import { type Engine, transact } from './engine.ts'
+import { lockForChange } from './lock-for-change.ts'
+import { prepare } from './prepared.ts'
+import { formatTime, parseTime, parseTimeOrNull } from './schema.ts'
+import { toUser } from './user-rows.ts'
+
+/** The id of a key is followed by a dot and these characters (`keys/encryption.ts`). */
+const BASE64URL = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_'
+
+export function createSecondFactors(engine: Engine): SecondFactorStore {
+  const { db } = engine
+  return {
+    async findProofs(userId, recoveryDigest) {
+      const [row] = await engine.readPrepared(findProofs, { userId, recoveryDigest })
+      return {
+        hasFactor: Boolean(row?.has_factor),
+        totp: row?.id
+          ? { id: row.id, secret: row.secret ?? '', usedTo: parseTimeOrNull(row.used_to) }
+          : null,
+        recoveryCode: row?.recovery_code ?? null,
+      }
+    },
+
+    async list(userId) {
+      const rows = await engine.retrying(() =>
+        db
+          .selectFrom('second_factors')
+          .select(['id', 'kind', 'name', 'created_at', 'last_used_at'])
+          .where('user_id', '=', userId)
+          .orderBy('created_at')
+          .orderBy('id')
+          .execute(),
+      )
+      const { left } = await engine.retrying(() =>
+        db
+          .selectFrom('recovery_codes')
+          .select(count => count.fn.countAll().as('left'))
+          .where('user_id', '=', userId)
+          .where('used_at', 'is', null)
+          .executeTakeFirstOrThrow(),
+      )
+      const factors = rows.map(({ id, kind, name, created_at, last_used_at }) => ({
+        ...{ id, kind, name },
+        createdAt: parseTime(created_at),
+        lastUsedAt: parseTimeOrNull(last_used_at),
+      }))
+      return { factors, recoveryCodesLeft: Number(left) }
+    },
+
+    async countUsers() {
+      const { users } = await engine.retrying(() =>
+        db
+          .selectFrom('second_factors')
+          .select(sql<number | string>`count(distinct user_id)`.as('users'))
+          .executeTakeFirstOrThrow(),
+      )
+      return Number(users)
+    },
+
+    async countByKey() {
+      const keyId = sql<string>`rtrim(secret, ${sql.lit(BASE64URL)})`
+      const rows = await engine.retrying(() =>
+        db
+          .selectFrom('second_factors')
+          .select(count => [keyId.as('key_id'), count.fn.countAll().as('users')])
+          .where('kind', '=', 'totp')
+          .groupBy(keyId)
+          .orderBy(keyId)
+          .execute(),
+      )
+      return rows.map(row => ({ keyId: row.key_id.slice(0, -1), users: Number(row.users) }))
+    },
+
+    reset: (userId, password, change) =>
+      transact(engine, async trx => {
+        const found = await lockForChange(engine, trx, 'id', userId)
+        if (!found) return null
+        const { numDeletedRows } = await trx
+          .deleteFrom('second_factors')
+          .where('user_id', '=', userId)
+          .executeTakeFirst()
+        await trx.deleteFrom('recovery_codes').where('user_id', '=', userId).execute()
+        if (password) await trx.deleteFrom('devices').where('user_id', '=', userId).execute()
+        await endAllSessions(engine, trx, isOfUser(userId), change.at)
+        const temporaryUntil = password && formatTime(password.temporaryUntil)
+        const row = await trx
+          .updateTable('users')
+          .set({
+            ...{ failed_second_steps: 0, code_offset_seconds: null },
+            factors_version: sql<number>`factors_version + 1`,
+            updated_at: formatTime(change.at),
+          })
+          .$if(password !== null, query =>
+            query.set({
+              ...{ password_hash: password?.hash ?? '', upgraded_from: null },
+              temporary_until: temporaryUntil,
+            }),
+          )
+          .where('id', '=', userId)
+          .returningAll()
+          .executeTakeFirstOrThrow()
+        await writeAudit(trx, change, {
+          action: 'second_factor.reset',
+          target: found.email,
+          targetId: userId,
+          before: { factors: Number(numDeletedRows) },
+          after: temporaryUntil ? { temporaryUntil } : null,
+        })
+        return toUser(row)
+      }),
+  }
+}
+
+type ProofsRow = {
+  has_factor: boolean | number
+  id: string | null
+  secret: string | null
+  used_to: Date | string | null
+  recovery_code: 'good' | 'used' | null
+}
+
+/** Always one row, and no more lookups for a user with many factors. */
+const findProofs = prepare<{ userId: string; recoveryDigest: string }, ProofsRow>(
+  ({ userId, recoveryDigest }) => sql`select
+      exists (select 1 from second_factors where user_id = ${userId}) as has_factor,
+      totp.id, totp.secret, totp.used_to,
+      (select case when used_at is null then 'good' else 'used' end from recovery_codes
+        where user_id = ${userId} and digest = ${recoveryDigest}) as recovery_code
+    from (select 1 as one) always left join second_factors totp
+      on totp.user_id = ${userId} and totp.kind = 'totp'`,
+)

@@ -1,8 +1,9 @@
 // Every command as a transcript: its arguments, stdout, stderr and exit code.
 import assert from 'node:assert/strict'
-import { readdir, writeFile } from 'node:fs/promises'
+import { readdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { describe, test } from 'node:test'
+import type { JWK } from 'jose'
 import { parseLine, setUpCli } from '../support/cli.ts'
 import { ENGINES_BY_RUN } from '../support/engines.ts'
 import { assertTranscript, ON_BOTH, ON_ONE, setUpEmptyCli } from '../support/transcripts.ts'
@@ -56,6 +57,32 @@ test('the help of every command has examples, and they are valid; without a data
     const { code, stderr } = await run(args, 'correct horse')
     assert.notEqual(code, 2, `${example}: ${stderr}`)
   }
+})
+
+test('"keys rotate" adds the key that encrypts where it is missing, once, and says where it is needed', async () => {
+  const { run, dataDir } = await setUpEmptyCli()
+  assert.equal((await run(['database', 'migrate'])).code, 0)
+  assert.equal((await run(['keys', 'rotate'])).code, 0)
+  const path = join(dataDir, 'signing-keys.json')
+  const { keys }: { keys: JWK[] } = JSON.parse(await readFile(path, 'utf8'))
+  await writeFile(path, JSON.stringify({ keys: keys.filter(({ use }) => use === 'sig') }))
+
+  const { stdout, stderr } = await run(['keys', 'rotate', '--json'])
+  assert.match(stderr, /\nAdded the missing key .*; it is used at once\. Copy the file to all/)
+  const [key, ...others] = JSON.parse(stdout).filter(
+    ({ algorithm = '' }) => algorithm === 'A256GCM',
+  )
+  assert.deepEqual([others, key.tokens, key.state], [[], 'second factors', 'encrypting'])
+  const audited = await run(['audit', 'list', '--target', key.keyId, '--json'])
+  const [event] = JSON.parse(audited.stdout)
+  const { fingerprint, ...facts } = event.after
+  assert.match(fingerprint, /^[\da-f]{32}$/)
+  assert.deepEqual(facts, { tokens: 'second factors', algorithm: 'A256GCM' })
+
+  const again = await run(['keys', 'rotate', '--json'])
+  assert.doesNotMatch(again.stderr, /missing key/)
+  const kept = JSON.parse(again.stdout).filter(({ tokens = '' }) => tokens === 'second factors')
+  assert.deepEqual(kept, [key])
 })
 
 test('a change is one log line, with its actor and without a secret', async () => {

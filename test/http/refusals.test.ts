@@ -173,7 +173,8 @@ for (const engine of ENGINES_BY_RUN) {
 
     const keys = await loadKeySet(join(service.dataDir, 'signing-keys.json'))
     const [accessKey, refreshKey] = [keys.accessKeys[0], keys.refreshKeys[0]]
-    assert.ok(accessKey && refreshKey)
+    const [encryptionKey] = keys.encryptionKeys
+    assert.ok(accessKey && refreshKey && encryptionKey)
 
     const newLogin = async () => service.browserLogin(await service.newUser())
     const onUser = ({ userId }: Login, change: string) =>
@@ -184,6 +185,8 @@ for (const engine of ENGINES_BY_RUN) {
       resigned(refreshToken, refreshKey.signingKey, header, claims)
     const ofStranger = (token: string) =>
       resigned(token, accessKey.signingKey, {}, { sub: randomUUID() })
+    const byEncryptionKey = (token: string) =>
+      resigned(token, encryptionKey.secretKey, { alg: 'HS256', kid: encryptionKey.keyId })
     const changed = (token: string) => `${token.slice(0, -9)}${CANARY}${token.slice(-3)}`
     const FAR = '2999-01-01T00:00:00.000Z'
     const PAST = '2001-01-01T00:00:00.000Z'
@@ -215,9 +218,11 @@ for (const engine of ENGINES_BY_RUN) {
       ['refresh-token', 'bad-signature', ({ refreshToken }) => changed(refreshToken)],
       ['refresh-token', 'bad-signature', ({ refreshToken }) => `${refreshToken} `],
       ['refresh-token', 'unknown-key', it => signed(it, { kid: CANARY })],
+      ['refresh-token', 'unknown-key', ({ refreshToken }) => byEncryptionKey(refreshToken)],
       ['refresh-token', 'wrong-issuer', it => signed(it, {}, { iss: `https://${CANARY}.net` })],
       ['access-token', 'malformed', () => CANARY],
       ['access-token', 'bad-signature', ({ accessToken }) => changed(accessToken)],
+      ['access-token', 'unknown-key', ({ accessToken }) => byEncryptionKey(accessToken)],
       ['access-token', 'wrong-type', ({ refreshToken }) => refreshToken],
       ['access-token', 'wrong-user', ({ accessToken }) => ofStranger(accessToken)],
       ['cookie', 'unknown-session', () => 'A'.repeat(43)],

@@ -263,7 +263,7 @@ describe('a command on a machine with a wrong clock', async () => {
     const { stdout } = await runAt(20 * MINUTE_MS, 'keys', 'list', '--json')
     const keys: { state: string; signsFrom: string }[] = JSON.parse(stdout)
     const states = keys.map(({ state }) => state)
-    assert.deepEqual(states, ['signing', 'coming', 'signing', 'coming'])
+    assert.deepEqual(states, ['signing', 'coming', 'signing', 'coming', 'encrypting'])
     for (const { state, signsFrom } of keys) {
       const expectedMs = Date.now() + (state === 'coming' ? 60 * MINUTE_MS : 0)
       assert.ok(Math.abs(Date.parse(signsFrom) - expectedMs) < 5 * MINUTE_MS, signsFrom)

@@ -16,7 +16,7 @@ const AT_ONCE = 5
 const MINUTE_MS = 60_000
 const SESSION = { method: 'GET', path: '/api/v1/auth/session' }
 
-test('processes that rotate at once each add a generation, also to no file; a service publishes every key, and its tokens stay valid', async () => {
+test('processes that rotate at once each add a generation, also to no file, and together one key that encrypts; a service publishes every key, and its tokens stay valid', async () => {
   const deployment = await own(createDeployment('sqlite'))
   const cli = await own(createCli(deployment.database))
   const path = join(cli.dataDir, 'signing-keys.json')
@@ -26,8 +26,9 @@ test('processes that rotate at once each add a generation, also to no file; a se
   }
   const rotated = Array.from({ length: AT_ONCE }, () => 'admin.keys_rotated')
   assert.deepEqual(await rotateAtOnce(), ['admin.keys_created', ...rotated.slice(1)])
-  const { accessKeys, refreshKeys } = await loadKeySet(path)
-  assert.deepEqual([accessKeys.length, refreshKeys.length], [AT_ONCE, AT_ONCE])
+  const { accessKeys, refreshKeys, encryptionKeys } = await loadKeySet(path)
+  const counts = [accessKeys, refreshKeys, encryptionKeys].map(keys => keys.length)
+  assert.deepEqual(counts, [AT_ONCE, AT_ONCE, 1])
   const files = (await readdir(cli.dataDir)).filter(name => name.startsWith('signing-keys'))
   assert.deepEqual(files, ['signing-keys.json', 'signing-keys.json.lock'])
 

@@ -171,7 +171,10 @@ function masksFor(database: string, dataDir: string): Masks {
     [new RegExp(days.join('|'), 'g'), filled('date')],
     [/^[\da-z]{4}(-[\da-z]{4}){4}$|(?<="password": ")[\da-z-]{24}(?=")/gm, '<password>'],
     [/(?<=^|"keyId":"|--target )[\w-]{43}(?=[" ])/gm, filled('access key')],
-    [/(?<=^|"keyId":"|--target )[\w-]{11}(?="| +refresh )/gm, filled('refresh')],
+    [
+      /(?<=^|"keyId":"|--target )[\w-]{11}(?="| +(?:refresh tokens|second factors) )/gm,
+      filled('secret'),
+    ],
     [/\blsadm_[\w-]{43}\b/g, '<token>'],
     [/\bdeleted-user-[\da-f]{16}\b/g, filled('deleted user')],
     [/(?<=fingerprint )[\da-f]{32}/g, filled('digest')],

@@ -52,6 +52,7 @@ export type FactorsChange =
   | { kind: 'new-recovery-codes'; recoveryDigests: string[] }
 
 export type ListedFactors = { factors: Factor[]; recoveryCodesLeft: number }
+export const NO_FACTORS: ListedFactors = { factors: [], recoveryCodesLeft: 0 }
 
 export interface SecondFactorStore {
   /** As much work for an id that no user has. One read. */

@@ -171,7 +171,7 @@ for (const [algorithm, { privateKey }] of Object.entries(ACCESS_KEYS)) {
     const { id, email, name, role } = USER
     assert.deepEqual(claims, {
       ...{ iss: issuer, aud: audience, sub: id, sid: SESSION.id, email, name, role },
-      ...{ iat: ISSUED_AT, exp: ISSUED_AT + 3600 },
+      ...{ iat: ISSUED_AT, exp: ISSUED_AT + 3600, amr: ['pwd'] },
     })
   })
 }

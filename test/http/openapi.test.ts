@@ -9,6 +9,7 @@ import { decodeJwt, decodeProtectedHeader } from 'jose'
 import type { Store } from '../../src/domain/store.ts'
 import type { Response } from '../../src/http/openapi/document.ts'
 import type { JsonSchema } from '../../src/http/openapi/operation.ts'
+import { createAuthenticator } from '../support/authenticator.ts'
 import { createDescription } from '../support/described.ts'
 import { own } from '../support/own.ts'
 import { createRawClient } from '../support/raw-connection.ts'
@@ -56,7 +57,10 @@ subscribe('fastify.initialization', message => {
 })
 
 describe('the OpenAPI document', async () => {
-  const env = { THROTTLE_PAIR_FAILURES: '2', CODE_CALLBACKS: CALLBACK }
+  const env = {
+    ...{ THROTTLE_PAIR_FAILURES: '2', CODE_CALLBACKS: CALLBACK },
+    SECOND_FACTOR_ROLES: 'editor',
+  }
   const service = await own(startSessionService('sqlite', env))
   const { text } = await service.call({ method: 'GET', path: '/openapi.json' })
   const description = createDescription(text)
@@ -190,6 +194,7 @@ describe('the OpenAPI document', async () => {
     const visit = { method: 'GET', path: `/login?${query}` }
     const leaving = await service.call({ ...visit, headers: { ...byCookie, ...NAVIGATION } })
     const code = new URL(refreshIn(leaving) ?? '').searchParams.get('code')
+    const app = createAuthenticator(service.now)
     const CALLS: [name: string, call: Call][] = [
       ['redeemCode', { body: { code, verifier: VERIFIER } }],
       ['logIn', { body: credentials }],
@@ -206,7 +211,8 @@ describe('the OpenAPI document', async () => {
       ['logOut', { headers: token }],
       ['logOut', {}],
       ['getKeys', {}],
-      ['changePassword', { body: { email, ...NEW_PASSWORD } }],
+      ['changeSecondFactor', { body: { ...credentials, secret: app.secret, newOtp: app.code() } }],
+      ['changePassword', { body: { email, otp: app.code(1), ...NEW_PASSWORD } }],
       ['listEndedSessions', {}],
     ]
     const answers: Answer[] = []
@@ -217,7 +223,7 @@ describe('the OpenAPI document', async () => {
     assert.equal(answers[1]?.json.data.user.name, ODD_NAME)
     const keys = answers.map(({ json: { data = {} } }) => Object.keys(data).join(' '))
     const tokens = 'user accessToken refreshToken expiresIn'
-    const ofBrowser = ['user accessToken expiresIn', 'user session']
+    const ofBrowser = ['user accessToken expiresIn', 'user session factors recoveryCodesLeft']
     assert.deepEqual(keys.slice(1, 6), [tokens, tokens, tokens, ...ofBrowser])
     assert.equal(keys[8], 'sessions next')
   })
@@ -236,6 +242,19 @@ describe('the OpenAPI document', async () => {
     await meet('logIn', { body: { email }, headers: foreign }, 403)
     for (const status of [401, 401, 429]) {
       await meet('logIn', { body: { email, password: 'wrong' } }, status)
+    }
+    const editor = await service.newUser()
+    await service.database.rows(`update users set role = 'editor' where email = '${editor}'`)
+    const codes = { password: PASSWORD, recoveryCodes: true }
+    await meet('logIn', { body: { email: editor, password: PASSWORD } }, 403)
+    await meet('changePassword', { body: { email: editor, ...NEW_PASSWORD } }, 403)
+    await meet('changeSecondFactor', { body: { email: editor, ...codes } }, 403)
+    await meet('changeSecondFactor', { body: { email: temporary, ...codes } }, 403)
+    await meet('changeSecondFactor', { body: { email: temporary } }, 400)
+    await meet('changeSecondFactor', { body: { email: temporary }, headers: foreign }, 403)
+    for (const status of [401, 401, 429]) {
+      const body = { email: editor, ...codes, password: 'wrong' }
+      await meet('changeSecondFactor', { body }, status)
     }
     const change = { email: temporary, ...NEW_PASSWORD }
     await meet('changePassword', { body: { ...change, newPassword: 'short' } }, 400)
@@ -293,7 +312,8 @@ describe('the OpenAPI document', async () => {
   test('behind a proxy every operation fails as described, and the document is the same', async () => {
     const SECRET = 'https://secret.example.org'
     const hosts = { RETURN_TO_ORIGINS: SECRET, JWT_ISSUER: SECRET, CORS_ORIGINS: SECRET }
-    const env = { TRUST_PROXY: '127.0.0.1/32', BRAND_NAME: 'Acme', BCRYPT_COST: '10', ...hosts }
+    const others = { BRAND_NAME: 'Acme', BCRYPT_COST: '10', SECOND_FACTOR: 'off' }
+    const env = { TRUST_PROXY: '127.0.0.1/32', ...others, ...hosts }
     const proxied = await own(startSessionService('sqlite', env))
     const forwarded = (proto: string, client: string) => ({
       'X-Forwarded-Proto': proto,
@@ -307,6 +327,8 @@ describe('the OpenAPI document', async () => {
     const opened = { 'X-Forwarded-Host': new URL(SECRET).host, 'X-Forwarded-Uri': '/orders' }
     const visit = { ...headers, ...opened, 'X-Forwarded-Method': 'GET', ...NAVIGATION }
     await meet('verify', { headers: visit }, 302, proxied)
+    const body = { email: 'kate@example.com', password: PASSWORD, secret: 'A', newOtp: '1' }
+    await meet('changeSecondFactor', { headers, body }, 503, proxied)
     const other = await proxied.call({ method: 'GET', path: '/openapi.json', headers })
     assert.equal(other.text, text)
     assert.doesNotMatch(text, /example\.org|localhost|127\.0\.0|\/tmp|\w:\d{4}/)

@@ -68,7 +68,7 @@ for (const engine of ENGINES_BY_RUN) {
       )
       assert.equal(protectedHeader.kid, jwks.json.keys[0]?.kid)
       const names = Object.keys(payload).toSorted().join(' ')
-      assert.equal(names, 'aud email exp iat iss jti name role sid sub')
+      assert.equal(names, 'amr aud email exp iat iss jti name role sid sub')
       assert.deepEqual([payload.sub, payload.email], [id, 'claims@example.com'])
       assert.equal((payload.exp ?? 0) - (payload.iat ?? 0), 3600)
       for (const claim of [payload.jti, payload.sid]) assert.match(String(claim), UUID)

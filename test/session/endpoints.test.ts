@@ -58,7 +58,7 @@ const CREDENTIALS = ['accessToken', 'refreshToken', 'cookie', 'device', 'csrf'] 
 type Credential = (typeof CREDENTIALS)[number]
 
 const NOTHING = '{"success":true,"data":{}}'
-const FIELDS = ['id', 'createdAt', 'lastUsedAt', 'expiresAt', 'userAgent', 'ip', 'current']
+const FIELDS = ['id', 'createdAt', 'lastUsedAt', 'expiresAt', 'userAgent', 'ip', 'amr', 'current']
 
 type Body = Pick<Call, 'headers' | 'body'>
 
@@ -403,7 +403,8 @@ for (const engine of ENGINES_BY_RUN) {
       for (const [way, headers] of Object.entries(ways)) {
         const answer = await service.get('/session', headers)
         assert.equal(answer.status, 200)
-        assert.deepEqual(Object.keys(answer.json.data), ['user', 'session'])
+        const { factors, recoveryCodesLeft } = answer.json.data
+        assert.deepEqual([factors, recoveryCodesLeft], [[], 0])
         const { user, session } = answer.json.data
         assert.deepEqual(user, login.json.data.user)
         assert.deepEqual(Object.keys(session), [...FIELDS, 'lastLogin'])

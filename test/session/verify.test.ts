@@ -113,7 +113,7 @@ for (const engine of ENGINES_BY_RUN) {
       ]) {
         const answer = await verify(cookie(login.cookie), query)
         assertFailed(answer, 400, 'BAD_REQUEST', query)
-        if (query.length < 200) assert.deepEqual(answer.json.error.fields, ['role'], query)
+        if (query.length < 200) assert.deepEqual(answer.json.error.fields, ['role', 'amr'], query)
       }
     })
 

@@ -8,6 +8,8 @@ import { ENGINES, openPatientStore, openTestStore } from '../support/engines.ts'
 import { inParallel } from '../support/own.ts'
 import { byEmail, changeAt, eventsOf, makeScopes, openFor } from './fixtures.ts'
 
+/** What a new user has of its second step. */
+const NO_STEPS = { factorsVersion: 0, failedSecondSteps: 0, codeOffsetSeconds: null }
 const ADD = { mayUpdate: false, isDryRun: false }
 const UPDATE = { mayUpdate: true, isDryRun: false }
 const TRIAL = { mayUpdate: true, isDryRun: true }
@@ -49,12 +51,14 @@ for (const engine of ENGINES) {
         ...{ id, email, passwordHash, name, role: 'user', isActive: true, failedLoginAttempts: 0 },
         ...{ lockedUntil: null, lockedBy: null, temporaryUntil: null },
         ...{ createdAt: start, updatedAt: start },
+        ...NO_STEPS,
       })
       const { isIdGiven: _, ...stored } = full
       assert.deepEqual(await find(full.email), {
         ...stored,
         ...{ failedLoginAttempts: 0, lockedBy: 'administrator', updatedAt: start },
         temporaryUntil: null,
+        ...NO_STEPS,
       })
       const [event] = await eventsOf(store, full.email)
       assert.deepEqual([event?.action, event?.targetId], ['user.imported', full.id])

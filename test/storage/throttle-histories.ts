@@ -190,7 +190,7 @@ async function runHistory({ budgets, steps }: History, store: Store, rows: Rows)
       model.release(scopes)
     } else if (how === 'fail' || id === null) {
       // An email without a user can only fail.
-      const failures = await store.attempts.fail(scopes, id, moment)
+      const { failures } = await store.attempts.fail(scopes, id, moment)
       assert.equal(failures, model.fail(scopes, email, at))
     } else if (how.startsWith('pass')) {
       const noted = { userId: id, at: moment, ip: '::1', userAgent: 'a browser' }

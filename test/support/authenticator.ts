@@ -1,4 +1,4 @@
-// An authenticator app, and users who have one. It computes its codes by itself, so that two implementations of
+// An authenticator app, and users that have one. It computes its codes by itself, so that two implementations of
 // RFC 6238 check each other.
 import assert from 'node:assert/strict'
 import { createHmac, randomBytes } from 'node:crypto'

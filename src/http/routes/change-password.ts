@@ -3,6 +3,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { ChangeDeps } from '../../login/changes.ts'
 import type { LoginAttempt, LoginOutcome } from '../../login/login.ts'
 import { findPasswordFlaw } from '../../login/password-rules.ts'
+import type { Details } from '../answer/envelope.ts'
 import { object, operation, success } from '../openapi/operation.ts'
 import { refuse } from '../request/log.ts'
 import {
@@ -65,24 +66,22 @@ export async function changePassword(
   { email, currentPassword: password, newPassword, otp }: Body,
   send?: Parameters<typeof answerLogin>[3],
 ) {
-  const refused = await refuseNewPassword(deps, request, reply, password, newPassword)
-  if (refused) return refused
+  const details = await problemWithNewPassword(deps, newPassword, password)
+  if (details) return refuse(request, reply, 'VALIDATION_ERROR', details)
   const attempt = { email, password, newPassword, proof: proofOf({ otp }), ...callerOf(request) }
   return answerLogin(request, reply, await deps.login(attempt), send)
 }
 
-/** What depends on the user is judged after the current password is verified. */
-export async function refuseNewPassword(
+/** Null if there is none. What depends on the user is judged after the current password is verified. */
+export async function problemWithNewPassword(
   { passwordRules: { minLength } }: NewPasswordDeps,
-  request: FastifyRequest,
-  reply: FastifyReply,
-  current: string,
   newPassword: string,
-): Promise<FastifyReply | null> {
+  current: string,
+): Promise<Details | null> {
   if (!newPassword.isWellFormed()) {
     const message = 'The new password has characters that cannot be stored'
-    return refuse(request, reply, 'VALIDATION_ERROR', { fields: ['newPassword'], message })
+    return { fields: ['newPassword'], message }
   }
   const flaw = await findPasswordFlaw(newPassword, { minLength, current })
-  return flaw ? refuse(request, reply, 'VALIDATION_ERROR', detailsOf(flaw)) : null
+  return flaw && detailsOf(flaw)
 }

@@ -28,7 +28,7 @@ export const JWKS_OPERATION = operation({
   tags: ['Tokens'],
   summary: 'Get the keys that verify access tokens',
   description:
-    'A JSON Web Key Set (RFC 7517), without the envelope. Choose the key by `kid` in the header of the token. Fetch the set again when a token names a key that you do not have. Check `alg` (`ES256`, unless the operator chose another), `typ` (`at+jwt`), `iss` and `aud` (the public address of the service, unless the operator chose others) and `exp` (with 30 seconds for clocks that differ). The other claims are `sub` (the user’s id), `sid` (the session’s id), `jti`, `iat`, `email`, `name` and `role`.',
+    'A JSON Web Key Set (RFC 7517), without the envelope. Choose the key by `kid` in the header of the token. Fetch the set again when a token names a key that you do not have. Check `alg` (`ES256`, unless the operator chose another), `typ` (`at+jwt`), `iss` and `aud` (the public address of the service, unless the operator chose others) and `exp` (with 30 seconds for clocks that differ). The other claims are `sub` (the user’s id), `sid` (the session’s id), `jti`, `iat`, `email`, `name`, `role` and `amr` (RFC 8176; it has `mfa` after a login with a second factor).',
   security: [],
   response: {
     200: {

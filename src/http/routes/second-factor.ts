@@ -6,7 +6,7 @@ import { named, object, operation, success } from '../openapi/operation.ts'
 import { TOKENS } from '../openapi/schemas.ts'
 import { sendCsrfToken } from '../request/csrf.ts'
 import { refuse } from '../request/log.ts'
-import { NEW_PASSWORD, type NewPasswordDeps, refuseNewPassword } from './change-password.ts'
+import { NEW_PASSWORD, type NewPasswordDeps, problemWithNewPassword } from './change-password.ts'
 import {
   answerLogin,
   callerOf,
@@ -120,8 +120,8 @@ export async function changeSecondFactor(
     return sendFailure(reply, 'SECOND_FACTOR_UNAVAILABLE')
   }
   if (newPassword !== undefined) {
-    const refused = await refuseNewPassword(deps, request, reply, password, newPassword)
-    if (refused) return refused
+    const details = await problemWithNewPassword(deps, newPassword, password)
+    if (details) return refuse(request, reply, 'VALIDATION_ERROR', details)
   }
   const attempt = {
     ...{ email, password, proof: proofOf({ otp }), factorRequest },

@@ -1,5 +1,5 @@
 // GET /session, GET /sessions: a user's own sessions.
-import type { Factor } from '../../domain/second-factor.ts'
+import { type Factor, NO_FACTORS } from '../../domain/second-factor.ts'
 import type { Session } from '../../domain/session.ts'
 import { listOwnSessions } from '../../session/own-sessions.ts'
 import { sendSuccess, toUserObject } from '../answer/envelope.ts'
@@ -65,12 +65,14 @@ export const SESSION_OPERATION = operation({
 })
 
 export function sessionRoute(deps: SessionAccess) {
-  return withSession(deps, async ({ session, user, lastLogin }, _request, reply, cookie) => {
+  return withSession(deps, async (live, _request, reply, cookie) => {
+    const { session, user, lastLogin, hasSecondFactor } = live
+    const { secondFactors } = deps.store
     if (cookie !== null) sendCsrfToken(reply, cookie)
     return sendSuccess(reply, {
       user: toUserObject(user),
       session: { ...toSessionObject(session, session.id), lastLogin },
-      ...(await deps.store.secondFactors.list(user.id)),
+      ...(hasSecondFactor ? await secondFactors.list(user.id) : NO_FACTORS),
     })
   })
 }

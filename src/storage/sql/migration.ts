@@ -15,7 +15,7 @@ export function createMigrations(engine: Engine): MigrationStore {
     async apply(onProgress = () => {}) {
       const applied: string[] = []
       for (;;) {
-        const name = await applyNext(engine, onProgress)
+        const name = await applyNext(engine, applied, onProgress)
         if (name === null) return applied
         applied.push(name)
       }
@@ -26,7 +26,11 @@ export function createMigrations(engine: Engine): MigrationStore {
 }
 
 /** Returns the name of the migration; null if none is pending. */
-function applyNext(engine: Engine, onProgress: OnMigrationProgress): Promise<string | null> {
+function applyNext(
+  engine: Engine,
+  applied: string[],
+  onProgress: OnMigrationProgress,
+): Promise<string | null> {
   let migration = ''
   const onWait = () => onProgress({ kind: 'waiting', migration })
   return engine.migrating(onWait, async (trx, lockTables) => {
@@ -35,7 +39,10 @@ function applyNext(engine: Engine, onProgress: OnMigrationProgress): Promise<str
     if (!next) return null
     migration = next.name
     await lockTables()
-    if (next !== all[0]) onProgress({ kind: 'applying', migration })
+    const [first] = all
+    // A new database gets all of them, which is no update.
+    const isNew = next === first || applied[0] === first?.name
+    if (!isNew) onProgress({ kind: 'applying', migration })
     const { error } = await createMigrator(engine.name, trx).migrateUp()
     if (error) throw error
     return migration

@@ -1,12 +1,12 @@
 // Second factors and recovery codes, as logins, users and administrators read them, and their reset.
-import { sql } from 'kysely'
+import { type Selectable, sql } from 'kysely'
 import type { SecondFactorStore } from '../../domain/second-factor.ts'
 import { writeAudit } from './audit.ts'
 import { endAllSessions, isOfUser } from './end-all-sessions.ts'
 import { type Engine, transact } from './engine.ts'
 import { lockForChange } from './lock-for-change.ts'
 import { prepare } from './prepared.ts'
-import { formatTime, parseTime, parseTimeOrNull } from './schema.ts'
+import { formatTime, parseTime, parseTimeOrNull, type Schema } from './schema.ts'
 import { toUser } from './user-rows.ts'
 
 /** The id of a key is followed by a dot and these characters (`keys/encryption.ts`). */
@@ -27,29 +27,13 @@ export function createSecondFactors(engine: Engine): SecondFactorStore {
     },
 
     async list(userId) {
-      const rows = await engine.retrying(() =>
-        db
-          .selectFrom('second_factors')
-          .select(['id', 'kind', 'name', 'created_at', 'last_used_at'])
-          .where('user_id', '=', userId)
-          .orderBy('created_at')
-          .orderBy('id')
-          .execute(),
-      )
-      const { left } = await engine.retrying(() =>
-        db
-          .selectFrom('recovery_codes')
-          .select(count => count.fn.countAll().as('left'))
-          .where('user_id', '=', userId)
-          .where('used_at', 'is', null)
-          .executeTakeFirstOrThrow(),
-      )
+      const rows = await engine.readPrepared(listFactors, { userId })
       const factors = rows.map(({ id, kind, name, created_at, last_used_at }) => ({
         ...{ id, kind, name },
         createdAt: parseTime(created_at),
         lastUsedAt: parseTimeOrNull(last_used_at),
       }))
-      return { factors, recoveryCodesLeft: Number(left) }
+      return { factors, recoveryCodesLeft: Number(rows[0]?.codes_left ?? 0) }
     },
 
     async countUsers() {
@@ -115,6 +99,17 @@ export function createSecondFactors(engine: Engine): SecondFactorStore {
       }),
   }
 }
+
+type ListedRow = Pick<
+  Selectable<Schema['second_factors']>,
+  'id' | 'kind' | 'name' | 'created_at' | 'last_used_at'
+> & { codes_left: number | string }
+
+const listFactors = prepare<{ userId: string }, ListedRow>(
+  ({ userId }) => sql`select id, kind, name, created_at, last_used_at,
+      (select count(*) from recovery_codes where user_id = ${userId} and used_at is null) as codes_left
+    from second_factors where user_id = ${userId} order by created_at, id`,
+)
 
 type ProofsRow = {
   has_factor: boolean | number

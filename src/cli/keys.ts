@@ -78,7 +78,7 @@ async function rotateKeyFile(path: string, clock: () => Date, delaySeconds: numb
 
 type Key = ReturnType<typeof keysOf>[number]
 
-/** What a key is for. The field is called `tokens` because programs read it: it is older than keys that encrypt. */
+/** `tokens` tells what a key is for. The name is older than keys that encrypt, and programs read it. */
 const keysOf = ({ accessKeys, refreshKeys, encryptionKeys }: KeySet) => [
   ...accessKeys.map(key => ({ ...key, tokens: 'access' })),
   ...refreshKeys.map(key => ({ ...key, tokens: 'refresh' })),

@@ -139,7 +139,7 @@ function contradictionsOf(values: Values): string[] {
       isProduction && values.signingKeysFile === null,
     'In production set JWT_ISSUER to the public address of the service.':
       isProduction && values.jwtIssuer === null,
-    'In production SECOND_FACTOR_ROLES needs SECOND_FACTOR=on: otherwise nobody can set up the factor that is demanded. Set it to on, or remove SECOND_FACTOR_ROLES.':
+    'In production SECOND_FACTOR_ROLES needs SECOND_FACTOR=on: otherwise the factor that it demands cannot be set up. Set it to on, or remove SECOND_FACTOR_ROLES.':
       isProduction && values.secondFactor === 'off' && values.secondFactorRoles.length > 0,
     'In production LOG_LEVEL must be info, debug or trace: every login attempt must be logged.':
       isProduction && !logsAttempts(values.logLevel),

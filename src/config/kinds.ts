@@ -66,7 +66,7 @@ export const roles: Kind<readonly string[]> = {
   values: 'roles, comma-separated; `*` alone: every role',
   parse(text, { name, refuse }) {
     const entries = text === '' ? [] : text.split(',').map(entry => entry.trim())
-    // "admin*" looks like a pattern, which nobody would match.
+    // No pattern is matched, and one that demands nothing would go unnoticed.
     const isRole = (entry: string) =>
       /^[^*\p{Cc}]+$/u.test(entry) && [...entry].length <= ROLE_MAX_CHARACTERS
     if (text === '*' || entries.every(isRole)) return entries

@@ -94,11 +94,7 @@ const GROUPS = {
     THROTTLE_NETWORK_FAILURES: [budget, '500', `${inWindow} per network (IPv6 /48)`],
   },
   'Second factor': {
-    SECOND_FACTOR: [
-      choice(['on', 'off']),
-      'on',
-      '`off` hides the field and the set-up; a factor that is set up is demanded all the same',
-    ],
+    SECOND_FACTOR: [choice(['on', 'off']), 'on', '`off` hides it; factors in use stay demanded'],
     SECOND_FACTOR_ROLES: [roles, '', 'roles whose users get in only with a second factor'],
   },
   Sessions: {

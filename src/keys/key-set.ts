@@ -163,8 +163,9 @@ async function importKey(key: StoredKey, to: KeySet): Promise<void> {
     }
     case 'encryption': {
       const imported = importSecret(key)
-      if (imported.secretKey.symmetricKeySize !== A256GCM_BYTES)
+      if (imported.secretKey.symmetricKeySize !== A256GCM_BYTES) {
         throw new KeyFileError(`a key with "use": "enc" has exactly ${A256GCM_BYTES} bytes`)
+      }
       to.encryptionKeys.push({ ...imported, algorithm: 'A256GCM' })
       break
     }

@@ -126,7 +126,7 @@ describe('what is unsafe or cannot be used is a warning or a problem', () => {
       /^problem, keys: .*: SECOND_FACTOR_ROLES needs a key .*: "keys rotate" adds one$/,
     ],
     [
-      'the same, if nobody can set up a second factor',
+      'the same, if no second factor can be set up',
       async () => ({ ...(await withoutEncryptionKey()), SECOND_FACTOR: 'off' }),
     ],
     [

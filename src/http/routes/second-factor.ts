@@ -18,6 +18,9 @@ import {
   type WithOtp,
 } from './login.ts'
 
+/** An operator must change the configuration or the key file first. */
+const RETRY_SETUP_SECONDS = 3600
+
 const RECOVERY_CODES = {
   type: 'array',
   items: { type: 'string', examples: ['4kf2-9wpx-7m0c-q3hd-e8ts-z51r'] },
@@ -117,7 +120,8 @@ export async function changeSecondFactor(
   send: Parameters<typeof answerLogin>[3] = sendWithCodes,
 ) {
   if (factorRequest.kind === 'set-totp' && !deps.canSetUp()) {
-    return sendFailure(reply, 'SECOND_FACTOR_UNAVAILABLE')
+    const retryAfterSeconds = RETRY_SETUP_SECONDS
+    return sendFailure(reply, 'SECOND_FACTOR_UNAVAILABLE', { retryAfterSeconds })
   }
   if (newPassword !== undefined) {
     const details = await problemWithNewPassword(deps, newPassword, password)

@@ -322,7 +322,7 @@ for (const engine of ENGINES_BY_RUN) {
       assert.deepEqual([factors.length, recoveryCodesLeft], [1, 10])
     })
 
-    test('guesses: from the tenth on only known devices are let in, from the hundredth on nobody', async () => {
+    test('guesses: from the tenth on only known devices are let in, from the hundredth on none', async () => {
       const { email, app } = await newUser()
       const browser = await login(email, app.code(), BROWSER)
       const device = cookie(cookieIn(browser, DEVICE_COOKIE), DEVICE_COOKIE)

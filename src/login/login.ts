@@ -1,22 +1,17 @@
 // The use case: one login attempt, steps 3 to 8, read downwards.
-import type { Budgets, ScopeName } from '../domain/attempt.ts'
-import { ALARMING_GUESSES, type FactorsChange } from '../domain/second-factor.ts'
+import type { Budgets } from '../domain/attempt.ts'
+import { ALARMING_GUESSES } from '../domain/second-factor.ts'
 import type { Store } from '../domain/store.ts'
 import type { User } from '../domain/user.ts'
 import { turnNetwork } from '../system/client-group.ts'
-import { type AdmissionDeps, admit, type ShedReason } from './admission.ts'
-import { type ChangeDeps, type FactorFlaw, type FactorRequest, prepareChanges } from './changes.ts'
+import { type AdmissionDeps, admit } from './admission.ts'
+import type { LoginAttempt, LoginOutcome } from './attempt.ts'
+import { type ChangeDeps, prepareChanges } from './changes.ts'
 import { canonicalEmail, EMAIL_MAX_LENGTH, lookupKey, matchablePassword } from './credentials.ts'
-import { decide, type RejectionReason } from './decision.ts'
-import {
-  type DeviceCookie,
-  type DeviceTokens,
-  deviceToRemember,
-  findKnownDevice,
-} from './device.ts'
-import { type OpenedSession, type OpenSessionDeps, openSession } from './open-session.ts'
+import { decide } from './decision.ts'
+import { type DeviceTokens, deviceToRemember, findKnownDevice } from './device.ts'
+import { type OpenSessionDeps, openSession } from './open-session.ts'
 import type { Pace } from './pace.ts'
-import type { PasswordFlaw } from './password-rules.ts'
 import { deviceScopes, throttleScopes } from './scopes.ts'
 import { checkSecondStep, type Proof, type SecondStepDeps } from './second-step.ts'
 import type { Block } from './throttle.ts'
@@ -30,79 +25,6 @@ const NO_PROOF: Proof = { otp: '' }
 /** RFC 8176. A recovery code counts as a code of an app. */
 const AMR_PASSWORD = ['pwd']
 const AMR_TWO_STEPS = ['pwd', 'otp', 'mfa']
-
-export type LoginAttempt = {
-  email: string
-  password: string
-  proof?: Proof | undefined
-  /** If it is given, the login also replaces the password by this one. */
-  newPassword?: string
-  /** The same for a change of the second factors. */
-  factorRequest?: FactorRequest
-  client: Client
-  /** The value of the device cookie that the caller sent. */
-  deviceToken: string | null
-  /** The value of the session cookie that the caller sent. A browser's successful login ends that session. */
-  sessionCookie: string | null
-}
-
-export type Client = {
-  ip: string
-  /** The client scope counts by this: an IPv4 address, or the /64 network of an IPv6 address. */
-  group: string
-  /** The /48 network of an IPv6 address, which may belong to one subscriber; null for IPv4. */
-  network: string | null
-  userAgent: string
-  /** Only browsers get cookies. */
-  isBrowser: boolean
-}
-
-export type LoginOutcome =
-  | {
-      kind: 'signed-in'
-      user: User
-      session: OpenedSession
-      /** Null if the caller is not a browser. */
-      deviceCookie: DeviceCookie | null
-      isPasswordChanged: boolean
-      secondFactor: {
-        /** After this login. */
-        isOn: boolean
-        change: FactorsChange['kind'] | null
-        /** New ones, to be shown once. */
-        recoveryCodes: string[] | null
-        isRecoveryCodeUsed: boolean
-      }
-      /** Replaces a hash of another cost, after the answer; null if that is not necessary. */
-      rehash: (() => Promise<void>) | null
-    }
-  /** The password is right, but temporary: it is only good for setting another one. */
-  | { kind: 'change-required'; userId: string }
-  /** The password is right, but the role of its user demands a second factor: it is only good for setting one up. */
-  | { kind: 'second-factor-required'; userId: string }
-  /** Password and proof are right, but nothing was changed: the new password is not fit for this user. */
-  | { kind: 'unfit-password'; userId: string; flaw: PasswordFlaw }
-  | { kind: 'unfit-factor'; userId: string; flaw: FactorFlaw }
-  | {
-      kind: 'rejected'
-      email: string
-      reason: RejectionReason
-      /** Set at every 100th consecutive failure of a user. */
-      alarm: { userId: string; failures: number } | null
-      /** Set at the third and every tenth wrong code that came with the right password. */
-      passwordKnown: { userId: string; guesses: number } | null
-      /** Of a code that is right at another time. */
-      codeOffsetSeconds: number | null
-    }
-  | {
-      kind: 'throttled'
-      email: string
-      scope: ScopeName
-      retryAfterSeconds: number
-      lockedUserId: string | null
-    }
-  /** The service has no time for it. The attempt is not counted. */
-  | { kind: 'shed'; email: string; reason: ShedReason }
 
 type LoginDeps = OpenSessionDeps &
   AdmissionDeps &

@@ -2,7 +2,7 @@
 import type { Hasher } from '../bcrypt/hasher.ts'
 import { wrapMethods } from '../domain/operations.ts'
 import { DatabaseBusy, type StoreParts } from '../domain/store.ts'
-import type { LoginAttempt, LoginOutcome } from '../login/login.ts'
+import type { LoginAttempt, LoginOutcome } from '../login/attempt.ts'
 import type { Throttle } from '../login/throttle.ts'
 import type { LoginLabel, Metrics } from '../metrics/metrics.ts'
 

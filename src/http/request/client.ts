@@ -1,7 +1,7 @@
 // Identifies the client. Refuses requests that did not arrive over HTTPS: either over this service's own
 // TLS, or through a trusted proxy that reports HTTPS.
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import type { Client } from '../../login/login.ts'
+import type { Client } from '../../login/attempt.ts'
 import { clientGroup, clientNetwork } from '../../system/client-group.ts'
 import { sendFailure } from '../answer/envelope.ts'
 import { clientAddress, type Proxies } from './client-address.ts'

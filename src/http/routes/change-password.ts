@@ -1,7 +1,7 @@
 // POST /api/v1/auth/password: a login that also replaces the password.
 import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { LoginAttempt, LoginOutcome } from '../../login/attempt.ts'
 import type { ChangeDeps } from '../../login/changes.ts'
-import type { LoginAttempt, LoginOutcome } from '../../login/login.ts'
 import { findPasswordFlaw } from '../../login/password-rules.ts'
 import type { Details } from '../answer/envelope.ts'
 import { object, operation, success } from '../openapi/operation.ts'

@@ -1,6 +1,6 @@
 // POST /api/v1/auth/login: turns the request into an attempt, and its outcome into an answer and log lines.
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import type { LoginAttempt, LoginOutcome } from '../../login/login.ts'
+import type { LoginAttempt, LoginOutcome } from '../../login/attempt.ts'
 import type { Proof } from '../../login/second-step.ts'
 import { sendFailure, sendTokens } from '../answer/envelope.ts'
 import { header, named, object, operation, success, whole } from '../openapi/operation.ts'

@@ -1,23 +1,25 @@
-// GET /verify with a session: the user, roles, changes by cookie, and what counts as use. Without one: the login page
-// that a user is sent to, and the addresses that get none. The test is the trusted proxy at 127.0.0.1.
+// GET /verify with a session: the user, roles, second factors, changes by cookie, and what counts as use. Without one: the
+// login page that a user is sent to, and the addresses that get none. The test is the trusted proxy at 127.0.0.1.
 import assert from 'node:assert/strict'
 import type { OutgoingHttpHeaders } from 'node:http'
 import { join } from 'node:path'
 import { describe, test } from 'node:test'
+import { newUserWithApp } from '../support/authenticator.ts'
 import { ENGINES_BY_RUN } from '../support/engines.ts'
 import { inParallel } from '../support/own.ts'
-import { type Answer, countStatuses, ISSUER, loggedBy } from '../support/service.ts'
+import { type Answer, countStatuses, ISSUER, loggedBy, PASSWORD } from '../support/service.ts'
 import {
   AUTH,
   bearer,
   CSRF_FAILED,
   cookie,
+  loginIn,
   MINUTE_MS,
   ownSessions,
 } from '../support/session-client.ts'
 
 const LISTED = 'https://app.example.com'
-const IDENTITY = ['remote-user', 'remote-email', 'remote-name', 'remote-role']
+const IDENTITY = ['remote-user', 'remote-email', 'remote-name', 'remote-role', 'remote-amr']
 const TEMPLATES = process.env.TEST_TEMPLATES ?? ''
 const ENV = {
   TRUST_PROXY: '127.0.0.1',
@@ -67,7 +69,7 @@ for (const engine of ENGINES_BY_RUN) {
         const { email } = login.answer.json.data.user
         assert.deepEqual([status, text], [200, '{"success":true,"data":{}}'])
         const told = IDENTITY.map(name => headers[name])
-        assert.deepEqual(told, [login.userId, email, 'Kate', 'user'])
+        assert.deepEqual(told, [login.userId, email, 'Kate', 'user', 'pwd'])
         assert.equal(headers['cache-control'], 'no-store')
         assert.equal(headers['set-cookie'], undefined)
       }
@@ -104,10 +106,43 @@ for (const engine of ENGINES_BY_RUN) {
       assert.deepEqual([status, headers['remote-role']], [200, 'admin'])
     })
 
+    test('refuses a user without a second factor if one is demanded, and logs it', async () => {
+      const call: typeof service.call = request =>
+        service.call({ ...request, headers: { ...forwarded(), ...request.headers } })
+      const { email, app, answer } = await newUserWithApp({ ...service, call }, () => '127.0.0.1')
+      const body = { email, password: PASSWORD, otp: app.code() }
+      const browser = { 'Sec-Fetch-Site': 'same-origin' }
+      const twoSteps = loginIn(await call({ body, headers: browser }))
+      // Setting up has proved the factor, too.
+      for (const credential of [
+        cookie(twoSteps.cookie),
+        bearer(twoSteps.accessToken),
+        bearer(answer.json.data.accessToken),
+      ]) {
+        for (const query of ['', '?amr=mfa', '?role=user&amr=mfa', '?amr=mfa&role=admin,user']) {
+          const { status, headers } = await verify(credential, query)
+          assert.deepEqual([status, headers['remote-amr']], [200, 'pwd,otp,mfa'], query)
+        }
+        await assertLogged('role', async () =>
+          assertFailed(await verify(credential, '?role=admin&amr=mfa'), 403, 'FORBIDDEN'),
+        )
+      }
+      for (const credential of [cookie(login.cookie), bearer(login.accessToken)]) {
+        for (const query of ['?amr=mfa', '?role=user&amr=mfa']) {
+          await assertLogged('amr', async () =>
+            assertFailed(await verify(credential, query), 403, 'FORBIDDEN', query),
+          )
+        }
+      }
+      assertRefused(await verify({}, '?amr=mfa'))
+    })
+
     test('refuses every other query, also one that is too long', async () => {
       for (const query of [
         ...['?role', '?role=', '?role=,', '?role=user,', '?role=,user', '?role=a,,b', '?=user'],
         ...['?roles=user', '?role=user&x', '?role=user&role=user', '?role[]=user', '?Role=user'],
+        ...['?amr', '?amr=', '?amr=x', '?amr=pwd', '?amr=MFA', '?amr=mfa,pwd', '?amr=mfa&x'],
+        ...['?amr=mfa&amr=mfa', '?amr[]=mfa', '?Amr=mfa', '?role=user&amr=x', '?role=&amr=mfa'],
         ...['?&', `?role=user&${'x&'.repeat(30)}`, `?${'&'.repeat(30)}x=1&role=user`],
         ...[`?role=user,${'x'.repeat(9_000)}`, `?${'&'.repeat(9_000)}`],
       ]) {

@@ -49,9 +49,13 @@ const FORGED = {
   'remote-role': 'forged',
   'Remote-Email': ['forged', 'forged'],
   'Remote-Groups': 'forged',
+  'Remote-Amr': 'forged',
   Remote_User: 'forged',
   REMOTE_ROLE: 'forged',
+  Remote_Amr: 'forged',
 }
+/** Cookies of the service, besides those of a login. */
+const OTHERS = '__Host-departures=1; __Host-done=ended; __Host-second-step=1'
 /** The longest name. Each character becomes 12. */
 const NAME = '😀'.repeat(100)
 
@@ -72,7 +76,7 @@ for (const name of ['nginx', 'Caddy'] as const) {
     const get = (path: string, headers: OutgoingHttpHeaders = {}) =>
       proxy.call({ method: 'GET', path, headers })
     const cookies = (login: Login) => ({
-      Cookie: `a=1; ${SESSION_COOKIE}=${login.cookie}; ${DEVICE_COOKIE}=${login.device}; __Host-departures=1; __Host-done=ended; b=2`,
+      Cookie: `a=1; ${SESSION_COOKIE}=${login.cookie}; ${DEVICE_COOKIE}=${login.device}; ${OTHERS}; b=2`,
     })
     /** What the application got. */
     function seenBy({ status, text }: Answer): Seen {
@@ -124,6 +128,7 @@ for (const name of ['nginx', 'Caddy'] as const) {
         assert.deepEqual(headers['remote-email'], ['kate@example.com'])
         assert.deepEqual(headers['remote-name'], [encodeURIComponent(NAME)])
         assert.deepEqual(headers['remote-role'], ['user'])
+        assert.deepEqual(headers['remote-amr'], ['pwd'])
         assert.deepEqual(headers.cookie, ['a=1; b=2'])
         assert.doesNotMatch(JSON.stringify(headers), /forged|__Host-/)
       }
@@ -193,13 +198,15 @@ for (const name of ['nginx', 'Caddy'] as const) {
       assert.match(opened.headers.location ?? '', /^https:\/\/localhost:\d+\/login\?return_to=/)
     })
 
-    test('users with another role get 403; a question that cannot be understood admits no user', async () => {
+    test('users with another role or without a second factor get 403; a question that cannot be understood admits no user', async () => {
       const bearer = { Authorization: `Bearer ${login.accessToken}` }
       assert.equal(seenBy(await get('/', bearer)).method, 'GET')
       await proxy.restart('?role=admin,auditor')
       assert.equal((await get('/', bearer)).status, 403)
       await proxy.restart('?role=admin,user')
       assert.equal(seenBy(await get('/', bearer)).method, 'GET')
+      await proxy.restart('?role=user&amr=mfa')
+      assert.equal((await get('/', bearer)).status, 403)
       await proxy.restart('?roles=user')
       const { status, text } = await get('/', bearer)
       assert.ok(status >= 400, String(status))

@@ -1,5 +1,5 @@
-// A client for browsers and Node 20 or newer: logs in, changes passwords, gives access tokens that do not expire soon,
-// shows, lists and ends sessions. login-client.d.ts is made from this file: npm run typecheck
+// A client for browsers and Node 20 or newer: logs in, changes passwords and second factors, gives access tokens that do not
+// expire soon, shows, lists and ends sessions. login-client.d.ts is made from this file: npm run typecheck
 //
 //   new LoginClient(url)                    programs: the refresh token stays in memory
 //   new LoginClient(url, { storage })       native apps: the refresh token is stored, and survives a restart. A storage
@@ -10,20 +10,24 @@
 /**
  * @typedef {{ id: string, email: string, name: string, role: string, createdAt: string }} User
  * @typedef {{ id: string, createdAt: string, lastUsedAt: string, expiresAt: string, userAgent: string,
- *   ip: string, current: boolean }} Session
- * @typedef {{ at: string, ip: string, userAgent: string, failuresSince: number }} LastLogin
+ *   ip: string, amr: string[], current: boolean }} Session
+ * @typedef {{ at: string, ip: string, userAgent: string, failuresSince: number, guessesSince: number }} LastLogin
  * @typedef {Session & { lastLogin: LastLogin | null }} CurrentSession
  * @typedef {{ read: () => Promise<string | null>,
  *   write: (refreshToken: string | null) => Promise<void> }} TokenStorage
  * @typedef {'VALIDATION_ERROR' | 'BAD_REQUEST' | 'INVALID_CREDENTIALS' | 'INVALID_TOKEN' | 'HTTPS_REQUIRED'
- *   | 'CSRF_FAILED' | 'FORBIDDEN' | 'PASSWORD_CHANGE_REQUIRED' | 'NOT_FOUND' | 'METHOD_NOT_ALLOWED'
- *   | 'REQUEST_TIMEOUT' | 'PAYLOAD_TOO_LARGE' | 'UNSUPPORTED_MEDIA_TYPE' | 'EXPECTATION_FAILED' | 'TOO_MANY_ATTEMPTS'
- *   | 'TOO_MANY_REQUESTS' | 'HEADERS_TOO_LARGE' | 'INTERNAL_ERROR' | 'SERVICE_UNAVAILABLE'} ServiceCode
+ *   | 'CSRF_FAILED' | 'FORBIDDEN' | 'PASSWORD_CHANGE_REQUIRED' | 'SECOND_FACTOR_REQUIRED' | 'NOT_FOUND'
+ *   | 'METHOD_NOT_ALLOWED' | 'REQUEST_TIMEOUT' | 'PAYLOAD_TOO_LARGE' | 'UNSUPPORTED_MEDIA_TYPE'
+ *   | 'EXPECTATION_FAILED' | 'TOO_MANY_ATTEMPTS' | 'TOO_MANY_REQUESTS' | 'HEADERS_TOO_LARGE' | 'INTERNAL_ERROR'
+ *   | 'SECOND_FACTOR_UNAVAILABLE' | 'SERVICE_UNAVAILABLE'} ServiceCode
  * @typedef {ServiceCode | 'NO_ANSWER' | 'NO_COOKIE' | 'NOT_LOGGED_IN' | 'OTHER_USER' | 'UNEXPECTED'} ErrorCode
  * @typedef {'too_short' | 'too_long' | 'too_common' | 'personal' | 'unchanged'} PasswordFlaw
- * @typedef {{ user: User, accessToken: string, refreshToken?: string, expiresIn: number,
+ * @typedef {'malformed' | 'wrong_code' | 'no_second_factor' | 'demanded'} FactorFlaw
+ * @typedef {{ secret: string, newOtp: string, newPassword?: string } | { secret: null }
+ *   | { recoveryCodes: true }} FactorChange
+ * @typedef {{ user: User, accessToken: string, refreshToken?: string, expiresIn: number, recoveryCodes?: string[],
  *   session: CurrentSession, sessions: Session[], next?: string }} Data
- * @typedef {{ data: Data, error?: { code: ServiceCode, message: string, reason?: PasswordFlaw } }} Envelope
+ * @typedef {{ data: Data, error?: { code: ServiceCode, message: string, reason?: PasswordFlaw | FactorFlaw } }} Envelope
  * @typedef {{ method: string, path: string, body?: object, headers?: Record<string, string> }} Call
  */
 
@@ -35,6 +39,8 @@ const MAX_WAIT_SECONDS = 5
 const REFRESH_BEFORE_MS = 60_000
 /** With the cookie, a refresh is also what keeps the session from expiring without use, after 5 minutes at the earliest. */
 const COOKIE_REFRESH_AFTER_MS = 3 * 60_000
+/** Not repeated after a lost answer: a wrong password would be counted twice. */
+const LOGINS = ['/login', '/password', '/second-factor']
 /** The codes of Node for a certificate that it does not trust, such as DEPTH_ZERO_SELF_SIGNED_CERT. */
 const CERTIFICATE_CODE = /CERT|SIGNATURE/
 
@@ -48,7 +54,7 @@ export class LoginError extends Error {
    * @param {string} message
    * @param {number} status
    * @param {number | null} retryAfterSeconds
-   * @param {PasswordFlaw | null} reason what is wrong with a new password
+   * @param {PasswordFlaw | FactorFlaw | null} reason what is wrong with a new password or second factor
    */
   constructor(code, message, status, retryAfterSeconds = null, reason = null) {
     super(message)
@@ -106,11 +112,14 @@ export class LoginClient {
   }
 
   /**
+   * No answer tells whether a code is missing or wrong: always show a field for it, or from the first refusal on.
    * @param {string} email
    * @param {string} password
+   * @param {string} [otp] a code of the user's authenticator app, or a recovery code
    */
-  login(email, password) {
-    return this.#open('/login', { email, password })
+  async login(email, password, otp) {
+    const { user } = await this.#open('/login', { email, password, otp })
+    return user
   }
 
   /**
@@ -119,9 +128,26 @@ export class LoginClient {
    * @param {string} email
    * @param {string} currentPassword
    * @param {string} newPassword
+   * @param {string} [otp]
    */
-  changePassword(email, currentPassword, newPassword) {
-    return this.#open('/password', { email, currentPassword, newPassword })
+  async changePassword(email, currentPassword, newPassword, otp) {
+    const { user } = await this.#open('/password', { email, currentPassword, newPassword, otp })
+    return user
+  }
+
+  /**
+   * A login that also changes the second factor. All other sessions of the user end. Returns new recovery codes, if
+   * there are any, to be shown once. login() fails with SECOND_FACTOR_REQUIRED for users that must set one up.
+   * @param {string} email
+   * @param {string} password
+   * @param {FactorChange} change `secret`: random bytes in base32, which the user has put into an app
+   * @param {string} [otp] of the present factor
+   * @returns {Promise<string[] | null>}
+   */
+  async changeSecondFactor(email, password, change, otp) {
+    const body = { email, password, otp, ...change }
+    const { recoveryCodes } = await this.#open('/second-factor', body)
+    return recoveryCodes ?? null
   }
 
   /**
@@ -130,8 +156,9 @@ export class LoginClient {
    * @param {string} code
    * @param {string} verifier
    */
-  redeem(code, verifier) {
-    return this.#open('/code', { code, verifier })
+  async redeem(code, verifier) {
+    const { user } = await this.#open('/code', { code, verifier })
+    return user
   }
 
   /** Continues a session from before a restart or a reload of the page; null if there is none, or another user’s. */
@@ -201,7 +228,7 @@ export class LoginClient {
       const { data } = await this.#send({ method: 'POST', path, body })
       if (this.#isCookie) await this.#checkCookie()
       await this.#keep(data)
-      return data.user
+      return data
     })
   }
 
@@ -312,8 +339,7 @@ export class LoginClient {
   }
 
   /**
-   * Repeats a request after a short Retry-After, and after a lost answer or a 5xx unless it is a login: a wrong
-   * password would be counted twice.
+   * Repeats a request after a short Retry-After, and after a lost answer or a 5xx unless it is a login.
    * @param {Call} call
    */
   async #send(call) {
@@ -322,7 +348,7 @@ export class LoginClient {
       if (!answer.failure) return answer
       const { failure } = answer
       const isLost = (failure.status === 0 && !answer.isUntrusted) || failure.status >= 500
-      const isRepeatable = isLost && call.path !== '/login' && call.path !== '/password'
+      const isRepeatable = isLost && !LOGINS.includes(call.path)
       const waitSeconds = failure.retryAfterSeconds ?? (isRepeatable ? tries : Infinity)
       if (tries === MAX_TRIES || waitSeconds > MAX_WAIT_SECONDS) throw failure
       await new Promise(resolve => setTimeout(resolve, waitSeconds * 1000))

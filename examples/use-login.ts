@@ -2,8 +2,10 @@
 //
 //   const client = new LoginClient('https://login.example.com', { cookie: true })
 //   const { user, error, login } = useLogin(client)
+//
+// No answer tells which users have a second factor: always show a field for the code, or from the first `error` on.
 import { useCallback, useEffect, useState } from 'react'
-import { type LoginClient, LoginError, type User } from './login-client.js'
+import { type FactorChange, type LoginClient, LoginError, type User } from './login-client.js'
 
 /** `user` is undefined until it is known whether there is a session. `error` is that of the last call. */
 type LoginState = { user?: User | null; error?: LoginError }
@@ -30,9 +32,12 @@ export function useLogin(client: LoginClient) {
 
   return {
     ...state,
-    login: (email: string, password: string) => run(() => client.login(email, password)),
-    changePassword: (email: string, current: string, next: string) =>
-      run(() => client.changePassword(email, current, next)),
+    login: (email: string, password: string, otp?: string) =>
+      run(() => client.login(email, password, otp)),
+    changePassword: (email: string, current: string, next: string, otp?: string) =>
+      run(() => client.changePassword(email, current, next, otp)),
+    changeSecondFactor: (email: string, password: string, change: FactorChange, otp?: string) =>
+      run(() => client.changeSecondFactor(email, password, change, otp)),
     accessToken: () => run(() => client.accessToken()),
     logout: () => run(() => client.logout()),
   }

@@ -9,6 +9,7 @@ export type Claims = {
     email: string;
     name: string;
     role: string;
+    amr: string[];
 };
 /**
  * While the feed does not answer, tokens are accepted by what it said last, for `maxSilenceMs`; after that, and if it

@@ -26,10 +26,11 @@ const (
 
 type Claims struct {
 	jwt.RegisteredClaims
-	SessionID string `json:"sid"`
-	Email     string `json:"email"`
-	Name      string `json:"name"`
-	Role      string `json:"role"`
+	SessionID string   `json:"sid"`
+	Email     string   `json:"email"`
+	Name      string   `json:"name"`
+	Role      string   `json:"role"`
+	AMR       []string `json:"amr"` // Has "mfa" after a login with a second factor.
 }
 
 var (

@@ -6,9 +6,10 @@
 import { createLocalJWKSet, errors, jwtVerify } from 'jose'
 
 /**
- * `sub` is the id of the user, which never changes, and `sid` that of the session.
+ * `sub` is the id of the user, which never changes, and `sid` that of the session. `amr` has 'mfa' after a login with a
+ * second factor.
  * @typedef {{ iss: string, aud: string, sub: string, iat: number, exp: number, jti: string, sid: string,
- *   email: string, name: string, role: string }} Claims
+ *   email: string, name: string, role: string, amr: string[] }} Claims
  */
 
 const ASK_EVERY_MS = 2_000

@@ -10,6 +10,7 @@ import { after, describe, test } from 'node:test'
 import { PUBLIC_FAILURES } from '../../src/http/answer/envelope.ts'
 import { isUuid } from '../../src/system/identifiers.ts'
 import { startAdminService } from '../support/admin-service.ts'
+import { createAuthenticator } from '../support/authenticator.ts'
 import { fillSessions } from '../support/many-sessions.ts'
 import { findMachineNode } from '../support/old-node.ts'
 import { eventsOf, inParallel, own, ownFolder } from '../support/own.ts'
@@ -176,6 +177,46 @@ describe(`the client and the verifier, on ${NODE}`, async () => {
       'INVALID_CREDENTIALS',
       'NO_ANSWER',
       3,
+    ])
+  })
+
+  test('sets up a second factor, logs in with it, removes it, and repeats no change', async () => {
+    await service.addUser('app@example.com')
+    const app = createAuthenticator(service.now)
+    const printed = await runScript(
+      `const email2 = 'app@example.com', next = 'seven green boats at noon'
+      const change = { secret: '${app.secret}', newOtp: '${app.wrongCode()}' }
+      const error = await client.changeSecondFactor(email2, password, change).catch(error => error)
+      print([error.code, error.reason])
+      change.newOtp = '${app.code()}'
+      const [first, second, third, ...others] = await client.changeSecondFactor(email2, password, change)
+      print(others.length)
+      print((await client.session()).amr)
+      print(await codeOf(client.login(email2, password)))
+      print((await client.login(email2, password, first)).email)
+      print(await codeOf(client.changePassword(email2, password, next)))
+      print((await client.changePassword(email2, password, next, second)).email)
+      print(await client.changeSecondFactor(email2, next, { secret: null }, third))
+      await client.login(email2, next)
+      const { amr, lastLogin } = await client.session()
+      print([amr, lastLogin.guessesSince])
+      onAnswer = () => { throw new Error('lost') }
+      calls.length = 0
+      print(await codeOf(client.changeSecondFactor(email2, next, { recoveryCodes: true })))
+      print(calls.length)`,
+    )
+    assert.deepEqual(printed, [
+      ['VALIDATION_ERROR', 'wrong_code'],
+      7,
+      ['pwd', 'otp', 'mfa'],
+      'INVALID_CREDENTIALS',
+      'app@example.com',
+      'INVALID_CREDENTIALS',
+      'app@example.com',
+      null,
+      [['pwd'], 0],
+      'NO_ANSWER',
+      1,
     ])
   })
 

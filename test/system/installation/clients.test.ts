@@ -96,6 +96,7 @@ test('the React hook compiles, and shows the user and the error of each call', a
       [EMAIL, null],
       [null, 'INVALID_TOKEN'],
       [EMAIL, null],
+      [EMAIL, 'VALIDATION_ERROR'],
       [null, null],
     ],
   )

@@ -42,7 +42,8 @@ for (const call of [
   () => shown.changePassword(EMAIL, PASSWORD, NEXT),
   () => shown.accessToken(),
   otherClientEndsAll,
-  () => shown.login(EMAIL, NEXT),
+  () => shown.login(EMAIL, NEXT, '492039'),
+  () => shown.changeSecondFactor(EMAIL, NEXT, { recoveryCodes: true }),
   () => shown.logout(),
 ]) {
   await act(async () => call())

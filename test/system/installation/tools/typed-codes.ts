@@ -10,7 +10,7 @@ type Forbidden = Failures[403]['content']['application/json']['error']['code']
 export const unauthorized: Equal<Unauthorized, 'INVALID_CREDENTIALS'> = true
 export const forbidden: Equal<
   Forbidden,
-  'CSRF_FAILED' | 'HTTPS_REQUIRED' | 'PASSWORD_CHANGE_REQUIRED'
+  'CSRF_FAILED' | 'HTTPS_REQUIRED' | 'PASSWORD_CHANGE_REQUIRED' | 'SECOND_FACTOR_REQUIRED'
 > = true
 
 type Tokens = components['schemas']['Tokens']

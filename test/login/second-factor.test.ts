@@ -473,7 +473,7 @@ for (const engine of ENGINES_BY_RUN) {
       assert.equal((await post(LOGIN, login)).status, 200)
     })
 
-    test('ends the sessions of users who got the role without one, by every credential', async () => {
+    test('ends the sessions of users that got the role without one, by every credential', async () => {
       const uses: [what: string, use: (opened: Login) => Promise<Answer>][] = [
         ['cookie', opened => service.get('/session', ownChange(opened))],
         ['bearer', opened => service.get('/sessions', bearer(opened.accessToken))],

@@ -7,6 +7,7 @@ import type { AddressInfo, Server } from 'node:net'
 import { join } from 'node:path'
 import { after, describe, it } from 'node:test'
 import type { BrowserContext, Page } from 'playwright-core'
+import { newUserWithApp } from '../support/authenticator.ts'
 import { own } from '../support/own.ts'
 import { freePort } from '../support/postgres-server.ts'
 import { PROJECT } from '../support/process.ts'
@@ -153,6 +154,20 @@ describe('the recipes in Chromium', async () => {
     await page.click('button')
     await page.waitForURL(`${APP}/`)
     await shows(page, 'Hello Kate')
+  })
+
+  test('same site, own form: takes the code of a second factor', async page => {
+    await service.addUser('app@example.com', { name: 'Lea' })
+    const { app } = await newUserWithApp(service, () => '127.0.0.1', 'app@example.com')
+    await page.goto(`${APP}/form`)
+    await page.fill('[name=email]', 'app@example.com')
+    await page.fill('[name=password]', PASSWORD)
+    await page.click('button')
+    await shows(page, 'Invalid email or password')
+    await page.fill('[name=otp]', app.code())
+    await page.click('button')
+    await page.waitForURL(`${APP}/`)
+    await shows(page, 'Hello Lea')
   })
 
   test('same site: in another tab another user has logged in; the client does not act for it', async (page, context) => {

@@ -87,10 +87,10 @@ export function callerOf(request: FastifyRequest) {
   }
 }
 
-const FACTOR_EVENTS = {
-  'set-totp': 'second_factor.set',
-  'new-recovery-codes': 'recovery_codes.made',
-  remove: 'second_factor.removed',
+const FACTOR_LINES = {
+  'set-totp': { event: 'second_factor.set' },
+  'new-recovery-codes': { event: 'recovery_codes.made' },
+  remove: { event: 'second_factor.removed' },
 } as const
 
 export type LoggedIn = Extract<LoginOutcome, { kind: 'signed-in' }>
@@ -118,7 +118,7 @@ export async function answerLogin(
       if (isPasswordChanged) log.info({ event: 'password.changed', userId })
       const { change, isRecoveryCodeUsed } = secondFactor
       if (isRecoveryCodeUsed) log.info({ event: 'recovery_code.used', userId })
-      if (change) log.info({ event: FACTOR_EVENTS[change], userId })
+      if (change) log.info({ ...FACTOR_LINES[change], userId })
       for (const ended of session.ended) {
         reportEnded(request, ended.id, ended.userId, ended.reason)
       }

@@ -1,13 +1,16 @@
 // The page of a logged-in user: the account, its last login and the user's sessions.
 import type { LiveSession, Session } from '../../domain/session.ts'
 import { DEFAULT_ROLE } from '../../domain/user.ts'
+import { type SecondStep, secondStepSection } from './account-factors.ts'
 import { describeDevice } from './device.ts'
-import { type Html, html, type Value } from './html.ts'
+import { breakable, timeOf } from './fragments.ts'
+import { type Html, html } from './html.ts'
 import { type Frame, type Notice, noticeBox, toDocument } from './layout.ts'
 import type { TextKey } from './texts.ts'
 
 /** Fewer may be the user's own typing errors. */
 const ALARMING_FAILURES = 3
+const ALARMING_GUESSES = 3
 /** The first page of the list shows this many sessions until the user asks for the others. */
 const SHOWN_AT_FIRST = 5
 
@@ -17,6 +20,10 @@ type Account = {
   others: { sessions: Session[]; after: string | null; next: string | null }
   csrf: string
   notice: Notice | null
+  /** Null: two-step login is not offered. */
+  secondStep: SecondStep | null
+  /** Wrong codes with the right password since the last login. */
+  guessesSince: number
   /** After a change of the password, no failure before it is worth a warning. */
   isPasswordChanged: boolean
   /** The application to go on to. */
@@ -25,7 +32,7 @@ type Account = {
 
 export function accountPage(frame: Frame, account: Account): string {
   const { text, markup, href } = frame
-  const { live, csrf, notice, next } = account
+  const { live, csrf, notice, next, secondStep } = account
   const { user, lastLogin, session: current } = live
   const { sessions: others, after, next: nextAfter } = account.others
   const shown = after === null ? [current, ...others] : others
@@ -38,6 +45,9 @@ export function accountPage(frame: Frame, account: Account): string {
         ${nextAfter && html`<a href="${href('/login', { after: nextAfter })}">${text('older')}</a>`}
       </p>`
   const failures = account.isPasswordChanged ? 0 : (lastLogin?.failuresSince ?? 0)
+  const guesses = account.isPasswordChanged ? 0 : account.guessesSince
+  const isPasswordKnown = guesses >= ALARMING_GUESSES
+  const change = (key: TextKey) => html`<a href="${href('/login/password')}">${text(key)}</a>`
   const main = html`<div id="account">
         <span id="initials" aria-hidden="true">${initialsOf(user.name)}</span>
         <div class="names">
@@ -48,6 +58,7 @@ export function accountPage(frame: Frame, account: Account): string {
         ${action(frame, '/login/logout', csrf, 'log-out', 'logOut')}
       </div>
       ${noticeBox(notice)}
+      ${isPasswordKnown && html`<p id="password-known" class="notice" data-kind="error" tabindex="-1"${!notice && html` autofocus`}><span>${markup('passwordKnown', { count: guesses, change: change('changeNow') })}</span></p>`}
       ${next ? html`<a id="continue" class="button primary" href="${next.address}">${text(next.isHome ? 'goTo' : 'continueTo', { host: next.host })}</a>` : html`<p id="may-close">${text('mayClose')}</p>`}
       ${
         lastLogin &&
@@ -60,7 +71,8 @@ export function accountPage(frame: Frame, account: Account): string {
           },
         )}</p>`
       }
-      ${failures >= ALARMING_FAILURES && html`<p id="failures" class="notice" data-kind="warning"><span>${markup('failures', { count: failures, change: html`<a href="${href('/login/password')}">${text('changePassword')}</a>` })}</span></p>`}
+      ${failures >= ALARMING_FAILURES && !isPasswordKnown && html`<p id="failures" class="notice" data-kind="warning"><span>${markup('failures', { count: failures, change: change('changePassword') })}</span></p>`}
+      ${secondStep && secondStepSection(frame, secondStep)}
       <div class="title-row">
         <h2 id="sessions-title">${text('sessions')}</h2>
         ${others.length > 0 && action(frame, '/login/sessions/others/end', csrf, 'end-others', 'endOthers')}
@@ -115,20 +127,9 @@ function action(
         </form>`
 }
 
-/** The script writes it in the zone of the browser. */
-function timeOf(frame: Frame, moment: Date): Html {
-  return html`<time datetime="${moment.toISOString()}" data-now="${frame.text('justNow')}">${frame.toTime(moment)}</time>`
-}
-
 function initialsOf(name: string): string {
   const words = name.split(/\s+/).filter(Boolean)
   const ends = words.length > 1 ? [words[0], words.at(-1)] : words
   // Arabic letters would be joined to a word.
   return ends.map(word => [...(word ?? '')][0]?.toUpperCase()).join('\u200c')
-}
-
-/** A long email breaks before its @ rather than within a word. */
-function breakable(email: string): Value {
-  const at = email.lastIndexOf('@')
-  return html`${email.slice(0, at)}<wbr>${email.slice(at)}`
 }

@@ -43,7 +43,7 @@ export async function loadPage({
 async function loadAssets({ brandColor, logoFile }: Config['page']): Promise<Map<string, Content>> {
   const read = (name: string) => readFile(join(FOLDER, name), 'utf8')
   const colors = colorsOf(brandColor)
-  const css = `:root{${toProperties(colors)}}\n${await read('login.css')}`
+  const css = `:root{${toProperties(colors)}}\n${await read('login.css')}${await read('two-step.css')}`
   const plainLogo = (await read('logo.svg'))
     .replaceAll('{{brand}}', colors.brand)
     .replaceAll('{{onBrand}}', colors.onBrand)

@@ -17,7 +17,8 @@ function toLanguage(language: string, texts: Record<TextKey, string>) {
   const wait = (unit: string) =>
     new Intl.NumberFormat(language, { style: 'unit', unit, unitDisplay: 'long' })
   const time = new Intl.DateTimeFormat(language, style)
-  return { texts, time, minutes: wait('minute'), hours: wait('hour') }
+  const date = new Intl.DateTimeFormat(language, { ...style, timeStyle: undefined })
+  return { texts, time, date, minutes: wait('minute'), hours: wait('hour') }
 }
 
 export type Texts = {
@@ -29,6 +30,8 @@ export type Texts = {
   markup: (key: TextKey, values: Record<string, Value>) => Html
   /** "Nov 19, 2026, 3:14 AM UTC" */
   toTime: (moment: Date) => string
+  /** "Nov 19, 2026" */
+  toDate: (moment: Date) => string
   /** "15 minutes" */
   toWait: (seconds: number) => string
 }
@@ -38,7 +41,7 @@ export function textsFor(lang: unknown, acceptLanguage: string | undefined): Tex
   const languages = Object.keys(LANGUAGES)
   const language =
     languages.find(one => one === lang) ?? chooseLanguage(acceptLanguage, languages, 'en')
-  const { texts, time, minutes, hours } = LANGUAGES[language] ?? ENGLISH
+  const { texts, time, date, minutes, hours } = LANGUAGES[language] ?? ENGLISH
   /** The pieces of a text, with its values between them. */
   const fill = <V>(key: TextKey, values: Record<string, V>) =>
     texts[key].split(/\{(\w+)\}/).map((part, i) => (i % 2 === 0 ? part : values[part]))
@@ -55,6 +58,7 @@ export function textsFor(lang: unknown, acceptLanguage: string | undefined): Tex
           .join(''),
       ),
     toTime: moment => `${time.format(moment)} UTC`,
+    toDate: moment => date.format(moment),
     toWait(seconds) {
       const wait = Math.max(1, Math.ceil(seconds / 60))
       return wait < 120 ? minutes.format(wait) : hours.format(Math.ceil(wait / 60))

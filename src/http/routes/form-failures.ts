@@ -5,7 +5,8 @@ import type { FastifyRequest } from 'fastify'
 import type { PasswordFlaw } from '../../login/password-rules.ts'
 import { type Details, type FailureCode, type ShowFailure, statusOf } from '../answer/envelope.ts'
 import type { RawPage } from '../connection/protocol-errors.ts'
-import { type FormState, loginPage, passwordPage } from '../page/forms.ts'
+import type { FormState } from '../page/fields.ts'
+import { loginPage, passwordPage } from '../page/forms.ts'
 import { type Frame, failurePage, frameFor, type Notice } from '../page/layout.ts'
 import type { Page } from '../page/page.ts'
 import type { TextKey } from '../page/texts.ts'
@@ -93,6 +94,7 @@ function stateOf(frame: Frame, request: FastifyRequest, code: FailureCode, detai
   }
   return {
     email: formOf(request).email ?? '',
+    otp: 'none' as const,
     errors,
     notice: fields.length > 0 ? null : noticeOf(frame, code, details),
     waitSeconds: code === 'TOO_MANY_ATTEMPTS' ? retryAfterSeconds : undefined,

@@ -119,7 +119,10 @@ export function loginPageRoute(deps: PageDeps) {
       const said = isEnded ? 'sessionEnded' : SAID_WITHOUT_SESSION.get(done)
       const notice = refusal ?? (said ? information(frame.text(said)) : null)
       const host = asked.kind === 'accepted' ? asked.host : null
-      return sendPage(reply, loginPage(frame, { email: emailOf(access), notice, host }))
+      return sendPage(
+        reply,
+        loginPage(frame, { email: emailOf(access), otp: 'none', notice, host }),
+      )
     }
     const { live } = access
     if (asked.kind !== 'accepted') {
@@ -192,6 +195,8 @@ async function showAccount(
     others: await readOthers(sessions, live, afterId),
     csrf: csrfOf(request) ?? '',
     notice: notice ?? (said ? information(frame.text(said)) : null),
+    secondStep: null,
+    guessesSince: 0,
     isPasswordChanged: done === 'changed',
     next: next ? { ...next, isHome: false } : home ? { ...home, isHome: true } : null,
   })
@@ -220,7 +225,7 @@ export function passwordPageRoute(deps: PageDeps) {
     if (mustAskAgain(request)) return sendPage(reply, askingAgainPage(frame, '/login/password'))
     const [email, csrf] = [emailOf(access), csrfOf(request)]
     const isEmailKnown = access.kind === 'granted'
-    return sendPage(reply, passwordPage(frame, { email, csrf, isEmailKnown }))
+    return sendPage(reply, passwordPage(frame, { email, otp: 'none', csrf, isEmailKnown }))
   }
 }
 

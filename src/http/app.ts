@@ -17,7 +17,9 @@ import {
   endSessionRoute,
 } from './routes/end-sessions.ts'
 import { ENDED_FEED_OPERATION, endedFeedRoute } from './routes/ended-feed.ts'
+import { factorFormRoute, factorPageRoute } from './routes/factor-forms.ts'
 import {
+  showFactorFailure,
   showLoginFailure,
   showPageFailure,
   showPasswordFailure,
@@ -107,14 +109,22 @@ export function buildApp(deps: AppDeps): FastifyInstance {
   // Password managers open this address of any site when a password should be changed.
   app.get('/.well-known/change-password', async (_, reply) => reply.redirect('/login/password'))
 
-  const pages = { page, sessions, login, passwordRules, destinations: config }
+  const pages = { page, sessions, login, passwordRules, canSetUp, config }
   const shown = (showFailure: ShowFailure) => ({ config: { showFailure } as object })
   const form = (show: ShowFailure) => ({ ...shown(show), onRequest: refuseForeignForms })
   const showFailure = showPageFailure(page)
   for (const url of ['/', '/login']) app.get(url, shown(showFailure), loginPageRoute(pages))
   app.post('/login', form(showLoginFailure(pages)), loginFormRoute(pages))
   app.get('/login/password', shown(showFailure), passwordPageRoute(pages))
-  app.post('/login/password', form(showPasswordFailure(page)), passwordFormRoute(pages))
+  app.post('/login/password', form(showPasswordFailure(pages)), passwordFormRoute(pages))
+  for (const [url, kind] of [
+    ['/login/second-factor', 'set-totp'],
+    ['/login/second-factor/recovery-codes', 'new-recovery-codes'],
+    ['/login/second-factor/:factor/remove', 'remove-totp'],
+  ] as const) {
+    app.get(url, shown(showFailure), factorPageRoute(pages, kind))
+    app.post(url, form(showFactorFailure(pages, kind)), factorFormRoute(pages, kind))
+  }
   for (const [url, route] of [
     ['/login/logout', logoutFormRoute],
     ['/login/sessions/others/end', endOthersFormRoute],

@@ -55,8 +55,8 @@ export type LoginOutcome =
       /** Replaces a hash of another cost, after the answer; null if that is not necessary. */
       rehash: (() => Promise<void>) | null
     }
-  /** The password is right, but temporary: it is only good for setting another one. */
-  | { kind: 'change-required'; userId: string }
+  /** The password is right, but temporary: it is only good for setting another one, and a second factor if required. */
+  | { kind: 'change-required'; userId: string; isFactorRequired: boolean }
   /** The password is right, but the role of its user demands a second factor: it is only good for setting one up. */
   | { kind: 'second-factor-required'; userId: string }
   /** Password and proof are right, but nothing was changed: the new password is not fit for this user. */

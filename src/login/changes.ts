@@ -40,7 +40,7 @@ type Changes =
   /** Nothing changes if `newHash` and `factors` are null. `recoveryCodes` are new ones. */
   | ({ kind: 'ready'; recoveryCodes: string[] | null } & Omit<CredentialsChange, 'keptDeviceId'>)
   /** The password is temporary: it is good for setting another one only. */
-  | { kind: 'change-required'; userId: string }
+  | { kind: 'change-required'; userId: string; isFactorRequired: boolean }
   /** The user's role demands a second factor: the password is good for setting one up only. */
   | { kind: 'second-factor-required'; userId: string }
   | { kind: 'unfit-password'; userId: string; flaw: PasswordFlaw }
@@ -56,11 +56,12 @@ export async function prepareChanges(
   finishByMs: () => number,
 ): Promise<Changes> {
   const { id: userId, email, name } = user
-  if (user.temporaryUntil !== null && newPassword === undefined) {
-    return { kind: 'change-required', userId }
-  }
   const isDemanded = demandsSecondFactor(deps.secondFactorRoles, user.role)
-  if (isDemanded && step.kind === 'not-needed' && factorRequest?.kind !== 'set-totp') {
+  const isFactorRequired = isDemanded && step.kind === 'not-needed'
+  if (user.temporaryUntil !== null && newPassword === undefined) {
+    return { kind: 'change-required', userId, isFactorRequired }
+  }
+  if (isFactorRequired && factorRequest?.kind !== 'set-totp') {
     return { kind: 'second-factor-required', userId }
   }
   const prepared = factorRequest

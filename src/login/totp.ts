@@ -1,5 +1,5 @@
 // Codes of authenticator apps: RFC 6238 with SHA-1, six digits and steps of 30 seconds, as all of them make them.
-import { createHmac, timingSafeEqual } from 'node:crypto'
+import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto'
 
 const STEP_SECONDS = 30
 const DIGITS = 6
@@ -45,6 +45,11 @@ function codeAt(secret: Buffer, step: number): string {
 
 /** RFC 4648. */
 const BASE32 = 'ABCDEFGHIJKLMNOPQRSTUVWXYZ234567'
+
+/** In base32. */
+export function makeSecret(): string {
+  return toBase32(randomBytes(SECRET_MIN_BYTES))
+}
 
 export function toBase32(bytes: Buffer): string {
   const bits = [...bytes].map(byte => byte.toString(2).padStart(8, '0')).join('')

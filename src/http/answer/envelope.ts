@@ -76,6 +76,8 @@ export type Details = {
   /** What is wrong with the field, for programs. */
   reason?: string
   retryAfterSeconds?: number
+  /** For pages: a new password is not enough, the user's role demands a second factor. */
+  isFactorRequired?: boolean
   /** The caller sent an invalid token; the challenge then says so (RFC 6750). */
   isTokenRefused?: boolean
 }

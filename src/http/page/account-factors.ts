@@ -1,4 +1,5 @@
 // The part of the account about two-step login.
+import type { Factor, ListedFactors } from '../../domain/second-factor.ts'
 import { iconOf, timeOf } from './fragments.ts'
 import { type Html, html } from './html.ts'
 import type { Frame } from './layout.ts'
@@ -8,18 +9,7 @@ import type { TextKey } from './texts.ts'
 const FEW_CODES = 2
 const NEW_CODES = '/login/second-factor/recovery-codes'
 
-type Factor = {
-  id: string
-  kind: 'totp'
-  /** Null: that of its kind. */
-  name: string | null
-  createdAt: Date
-  lastUsedAt: Date | null
-}
-
-export type SecondStep = {
-  factors: Factor[]
-  recoveryCodesLeft: number
+export type SecondStep = ListedFactors & {
   /** The user's role needs a factor, so the last one cannot be removed. */
   isDemanded: boolean
 }

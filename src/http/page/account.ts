@@ -1,4 +1,5 @@
 // The page of a logged-in user: the account, its last login and the user's sessions.
+import { ALARMING_GUESSES } from '../../domain/second-factor.ts'
 import type { LiveSession, Session } from '../../domain/session.ts'
 import { DEFAULT_ROLE } from '../../domain/user.ts'
 import { type SecondStep, secondStepSection } from './account-factors.ts'
@@ -10,7 +11,6 @@ import type { TextKey } from './texts.ts'
 
 /** Fewer may be the user's own typing errors. */
 const ALARMING_FAILURES = 3
-const ALARMING_GUESSES = 3
 /** The first page of the list shows this many sessions until the user asks for the others. */
 const SHOWN_AT_FIRST = 5
 
@@ -22,8 +22,6 @@ type Account = {
   notice: Notice | null
   /** Null: two-step login is not offered. */
   secondStep: SecondStep | null
-  /** Wrong codes with the right password since the last login. */
-  guessesSince: number
   /** After a change of the password, no failure before it is worth a warning. */
   isPasswordChanged: boolean
   /** The application to go on to. */
@@ -44,8 +42,8 @@ export function accountPage(frame: Frame, account: Account): string {
         ${after && html`<a href="${href('/login', { after: null })}">${text('newest')}</a>`}
         ${nextAfter && html`<a href="${href('/login', { after: nextAfter })}">${text('older')}</a>`}
       </p>`
-  const failures = account.isPasswordChanged ? 0 : (lastLogin?.failuresSince ?? 0)
-  const guesses = account.isPasswordChanged ? 0 : account.guessesSince
+  const since = account.isPasswordChanged ? null : lastLogin
+  const [failures, guesses] = [since?.failuresSince ?? 0, since?.guessesSince ?? 0]
   const isPasswordKnown = guesses >= ALARMING_GUESSES
   const change = (key: TextKey) => html`<a href="${href('/login/password')}">${text(key)}</a>`
   const main = html`<div id="account">

@@ -47,6 +47,7 @@ export function factorPage(frame: Frame, form: FactorForm, state: State): string
         </div>
         ${noticeBox(state.notice)}
         ${state.csrf && html`<input type="hidden" name="csrf" value="${state.csrf}">`}
+        <input type="hidden" name="known" value="1">
         ${fieldsOf(frame, form, state)}
         ${submitButton(frame, state, id, button, busy)}
         <a id="cancel" class="button" href="${href('/login')}">${text('cancel')}</a>

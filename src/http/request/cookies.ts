@@ -5,6 +5,8 @@ import { digestOf } from '../../system/identifiers.ts'
 
 const SESSION = '__Host-session'
 const DEVICE = '__Host-device'
+/** A user with a second factor has logged in with this browser: the form opens its field. It tells nothing else. */
+const SECOND_STEP = '__Host-second-step'
 /** Counts how often the page has sent its user to the same host within a short time. */
 const DEPARTURES = '__Host-departures'
 /** Says what a form of the page has just done. */
@@ -24,6 +26,10 @@ export function sessionCookieOf(request: FastifyRequest): string | null {
 
 export function deviceCookieOf(request: FastifyRequest): string | null {
   return cookieOf(request, DEVICE, DEVICE_VALUE)
+}
+
+export function hasSecondStepCookie(request: FastifyRequest): boolean {
+  return cookieOf(request, SECOND_STEP, /^1$/) !== null
 }
 
 export function departuresOf(request: FastifyRequest, host: string): number {
@@ -63,6 +69,10 @@ export function setSessionCookie(reply: FastifyReply, value: string): void {
 
 export function setDeviceCookie(reply: FastifyReply, { value, maxAgeSeconds }: DeviceCookie): void {
   setCookie(reply, `${DEVICE}=${value}`, maxAgeSeconds)
+}
+
+export function setSecondStepCookie(reply: FastifyReply, { maxAgeSeconds }: DeviceCookie): void {
+  setCookie(reply, `${SECOND_STEP}=1`, maxAgeSeconds)
 }
 
 export function clearSessionCookie(reply: FastifyReply): void {

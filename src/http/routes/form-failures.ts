@@ -2,26 +2,46 @@
 import type { IncomingMessage } from 'node:http'
 import { parse } from 'node:querystring'
 import type { FastifyRequest } from 'fastify'
+import type { FactorRequest } from '../../login/changes.ts'
 import type { PasswordFlaw } from '../../login/password-rules.ts'
 import { type Details, type FailureCode, type ShowFailure, statusOf } from '../answer/envelope.ts'
 import type { RawPage } from '../connection/protocol-errors.ts'
 import type { FormState } from '../page/fields.ts'
 import { loginPage, passwordPage } from '../page/forms.ts'
 import { type Frame, failurePage, frameFor, type Notice } from '../page/layout.ts'
+import type { OtpField } from '../page/otp-fields.ts'
 import type { Page } from '../page/page.ts'
+import { factorPage } from '../page/second-factor.ts'
 import type { TextKey } from '../page/texts.ts'
 import { formOf } from '../request/body.ts'
 import { destinationOf } from './destination.ts'
-import { csrfOf, frameOf, PAGE_HEADERS, type PageDeps, sendPage } from './page.ts'
+import { factorFormOf, pathOf, secretOf } from './factor-forms.ts'
+import {
+  csrfOf,
+  frameOf,
+  information,
+  otpFieldOf,
+  PAGE_HEADERS,
+  type PageDeps,
+  sendPage,
+} from './page.ts'
+
+/** Without and with a field for the second step. */
+const REFUSALS = {
+  typed: ['invalidCredentials', 'invalidProof'],
+  known: ['currentPasswordWrong', 'currentProofWrong'],
+} as const
 
 const TEXTS: Partial<Record<FailureCode, TextKey>> = {
-  INVALID_CREDENTIALS: 'invalidCredentials',
   CSRF_FAILED: 'notVerified',
   REQUEST_TIMEOUT: 'tookTooLong',
   TOO_MANY_ATTEMPTS: 'tooManyAttempts',
   TOO_MANY_REQUESTS: 'serviceBusy',
+  SECOND_FACTOR_UNAVAILABLE: 'twoStepsUnavailable',
   SERVICE_UNAVAILABLE: 'serviceBusy',
 }
+
+const SET_UP = '/login/second-factor'
 
 const FLAWS: Record<PasswordFlaw, TextKey> = {
   too_short: 'newPasswordShort',
@@ -31,31 +51,59 @@ const FLAWS: Record<PasswordFlaw, TextKey> = {
   unchanged: 'newPasswordUnchanged',
 }
 
-export function showLoginFailure({ page, destinations }: PageDeps): ShowFailure {
-  return (request, reply, code, details) => {
-    const frame = frameOf(page, request)
-    const state = stateOf(frame, request, code, details)
-    if (code === 'PASSWORD_CHANGE_REQUIRED') {
-      const notice: Notice = { kind: 'information', text: frame.text('temporary') }
-      const change = { notice, csrf: csrfOf(request), isEmailKnown: true, isForced: true }
-      return sendPage(reply, passwordPage(frame, { ...state, ...change }))
-    }
-    const asked = destinationOf(request, destinations)
-    const host = asked.kind === 'accepted' ? asked.host : null
-    return sendPage(reply, loginPage(frame, { ...state, host }))
-  }
+export function showLoginFailure(deps: PageDeps): ShowFailure {
+  return showFormFailure(deps, (frame, request, state) => {
+    const asked = destinationOf(request, deps.config)
+    return loginPage(frame, { ...state, host: asked.kind === 'accepted' ? asked.host : null })
+  })
 }
 
-export function showPasswordFailure(page: Page): ShowFailure {
+export function showPasswordFailure(deps: PageDeps): ShowFailure {
+  return showFormFailure(deps, (frame, _, state) => passwordPage(frame, state))
+}
+
+export function showFactorFailure(deps: PageDeps, kind: FactorRequest['kind']): ShowFailure {
+  return showFormFailure(deps, (frame, request, state) => {
+    const form = factorFormOf(request, kind, formOf(request).otp !== undefined)
+    return factorPage(frame, form, { ...state, path: pathOf(request) })
+  })
+}
+
+type ShownState = ReturnType<typeof stateOf> & {
+  otp: OtpField
+  csrf: string | null
+  isEmailKnown: boolean
+}
+
+/** The form again, or the one to which a right password leads that is good for a change only. */
+function showFormFailure(
+  deps: PageDeps,
+  toPage: (frame: Frame, request: FastifyRequest, state: ShownState) => string,
+): ShowFailure {
   return (request, reply, code, details) => {
-    const frame = frameOf(page, request)
-    const isEmailKnown = formOf(request).known === '1'
-    const isWrong = isEmailKnown && code === 'INVALID_CREDENTIALS'
-    const state = {
-      ...stateOf(frame, request, code, details),
-      ...(isWrong && { notice: noticeOf(frame, code, details, 'currentPasswordWrong') }),
+    const frame = frameOf(deps.page, request)
+    const { known, otp: typed } = formOf(request)
+    const isEmailKnown = known === '1'
+    const otp = otpFieldOf(deps, request, isEmailKnown ? typed !== undefined : null)
+    const refusal = REFUSALS[isEmailKnown ? 'known' : 'typed'][otp === 'none' ? 0 : 1]
+    const shown = { otp, csrf: csrfOf(request), isEmailKnown }
+    const state = { ...stateOf(frame, request, code, details, refusal), ...shown }
+    const { isFactorRequired = code === 'SECOND_FACTOR_REQUIRED' } = details
+    const isForced = code === 'PASSWORD_CHANGE_REQUIRED'
+    if (isFactorRequired) {
+      const form = { kind: isForced ? 'set-up-both' : 'set-up', secret: secretOf(request) } as const
+      const notice = information(frame.text(isForced ? 'bothDemanded' : 'twoStepsDemanded'))
+      return sendPage(reply, factorPage(frame, form, { ...state, notice, path: SET_UP }))
     }
-    return sendPage(reply, passwordPage(frame, { ...state, csrf: csrfOf(request), isEmailKnown }))
+    if (isForced) {
+      // A code that was right with the temporary password is asked for once more.
+      const change = { notice: information(frame.text('temporary')), isEmailKnown: true, isForced }
+      return sendPage(
+        reply,
+        passwordPage(frame, { ...state, ...change, otp: typed ? 'required' : 'none' }),
+      )
+    }
+    return sendPage(reply, toPage(frame, request, state))
   }
 }
 
@@ -80,7 +128,13 @@ export function toTimeoutPage(page: Page) {
 }
 
 /** The errors stand at the fields that the failure names; without any, the notice says what is wrong. */
-function stateOf(frame: Frame, request: FastifyRequest, code: FailureCode, details: Details) {
+function stateOf(
+  frame: Frame,
+  request: FastifyRequest,
+  code: FailureCode,
+  details: Details,
+  refusal: TextKey,
+) {
   const { text, page } = frame
   const { fields = [], reason, retryAfterSeconds } = details
   const flaw = text(FLAWS[reason as PasswordFlaw] ?? 'newPasswordShort', {
@@ -91,12 +145,17 @@ function stateOf(frame: Frame, request: FastifyRequest, code: FailureCode, detai
     ...(fields.includes('email') && { email: text('emailInvalid') }),
     ...(isMissing && { password: text('passwordMissing') }),
     ...(fields.includes('newPassword') && { 'new-password': flaw }),
+    ...(fields.includes('newOtp') && {
+      'new-otp': text(reason === 'wrong_code' ? 'newOtpWrong' : 'newOtpInvalid'),
+    }),
+    ...(fields.includes('otp') && { otp: text('otpMissing') }),
   }
+  const own = reason === 'demanded' ? 'lastDemanded' : undefined
+  const key = code === 'INVALID_CREDENTIALS' ? refusal : own
   return {
     email: formOf(request).email ?? '',
-    otp: 'none' as const,
     errors,
-    notice: fields.length > 0 ? null : noticeOf(frame, code, details),
+    notice: Object.keys(errors).length > 0 ? null : noticeOf(frame, code, details, key),
     waitSeconds: code === 'TOO_MANY_ATTEMPTS' ? retryAfterSeconds : undefined,
   }
 }

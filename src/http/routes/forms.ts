@@ -8,19 +8,19 @@ import { formOf } from '../request/body.ts'
 import { refuse } from '../request/log.ts'
 import { changePassword, type NewPasswordDeps } from './change-password.ts'
 import { reportEnded } from './ended-session.ts'
-import { answerLogin, callerOf } from './login.ts'
+import { answerLogin, callerOf, proofOf } from './login.ts'
 import { logOut } from './logout.ts'
 import { frameOf, type PageDeps, redirectDone } from './page.ts'
 import { accessBy, cookieOf, sendDenied } from './session-access.ts'
 
-type FormDeps = PageDeps & NewPasswordDeps
+export type FormDeps = PageDeps & NewPasswordDeps
 
 export function loginFormRoute({ page, login }: FormDeps) {
   return async (request: FastifyRequest, reply: FastifyReply) => {
-    const { email = '', password = '' } = formOf(request)
+    const { email = '', password = '', otp } = formOf(request)
     const fields = missingIn({ email, password })
     if (fields.length > 0) return refuse(request, reply, 'VALIDATION_ERROR', { fields })
-    const outcome = await login({ email, password, ...callerOf(request) })
+    const outcome = await login({ email, password, proof: proofOf({ otp }), ...callerOf(request) })
     return answerLogin(request, reply, outcome, () =>
       redirectDone(page, request, reply, 'logged-in'),
     )
@@ -31,24 +31,24 @@ export function passwordFormRoute(deps: FormDeps) {
   return async (request: FastifyRequest, reply: FastifyReply) => {
     const shown = cookieOfForm(request)
     if (shown.kind === 'cross-site') return sendDenied(request, reply, shown)
-    const { email = '', password = '', 'new-password': newPassword = '' } = formOf(request)
-    const change = { email, currentPassword: password, newPassword }
-    const fields = missingIn(change)
+    const { email = '', password = '', otp, known, ...form } = formOf(request)
+    const change = { email, currentPassword: password, newPassword: form['new-password'] ?? '' }
+    const fields = missingIn({ ...change, ...(known === '1' && { otp }) })
     if (fields.length > 0) return refuse(request, reply, 'VALIDATION_ERROR', { fields })
-    return changePassword(deps, request, reply, change, () =>
+    return changePassword(deps, request, reply, { ...change, otp }, () =>
       redirectDone(deps.page, request, reply, 'changed'),
     )
   }
 }
 
-/** An email of white space counts as empty; a password may consist of spaces. */
-function missingIn(fields: Record<string, string>): string[] {
+/** The names of fields that were left empty. Only a password may consist of spaces. */
+export function missingIn(fields: Record<string, string | undefined>): string[] {
   const names = Object.keys(fields)
-  return names.filter(name => (name === 'email' ? fields[name]?.trim() : fields[name]) === '')
+  return names.filter(name => (/password/i.test(name) ? fields[name] : fields[name]?.trim()) === '')
 }
 
 /** An origin that CORS_ORIGINS lists may use the cookie, but sends no forms. */
-function cookieOfForm(request: FastifyRequest) {
+export function cookieOfForm(request: FastifyRequest) {
   return cookieOf({ isListedOrigin: () => false }, request, formOf(request).csrf)
 }
 

@@ -10,6 +10,7 @@ import {
   deviceCookieOf,
   sessionCookieOf,
   setDeviceCookie,
+  setSecondStepCookie,
   setSessionCookie,
 } from '../request/cookies.ts'
 import { sendCsrfToken } from '../request/csrf.ts'
@@ -42,7 +43,9 @@ export const OTP = {
 export const LOGIN_DATA = named('Tokens', whole(TOKENS))
 export const LOGIN_HEADERS = {
   ...CSRF_TOKEN_HEADER,
-  'Set-Cookie': header('Only for browsers: `__Host-session` and `__Host-device`.'),
+  'Set-Cookie': header(
+    'Only for browsers: `__Host-session`, `__Host-device`, and `__Host-second-step` for a user with a second factor.',
+  ),
 }
 
 export const LOGIN_OPERATION = operation({
@@ -123,7 +126,10 @@ export async function answerLogin(
         reportEnded(request, ended.id, ended.userId, ended.reason)
       }
       if (session.cookie !== null) setSessionCookie(reply, session.cookie)
-      if (deviceCookie !== null) setDeviceCookie(reply, deviceCookie)
+      if (deviceCookie !== null) {
+        setDeviceCookie(reply, deviceCookie)
+        if (secondFactor.isOn) setSecondStepCookie(reply, deviceCookie)
+      }
       send(reply, outcome)
       // The answer has been sent; the operation ends after the new hash is stored.
       await rehash?.().catch(error =>
@@ -131,9 +137,11 @@ export async function answerLogin(
       )
       return reply
     }
-    case 'change-required':
-      logOf(request).info({ event: 'password.change_required', userId: outcome.userId })
-      return sendFailure(reply, 'PASSWORD_CHANGE_REQUIRED')
+    case 'change-required': {
+      const { userId, isFactorRequired } = outcome
+      logOf(request).info({ event: 'password.change_required', userId })
+      return sendFailure(reply, 'PASSWORD_CHANGE_REQUIRED', { isFactorRequired })
+    }
     case 'second-factor-required':
       logOf(request).info({ event: 'second_factor.required', userId: outcome.userId })
       return sendFailure(reply, 'SECOND_FACTOR_REQUIRED')

@@ -3,6 +3,7 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Config } from '../../config/config.ts'
 import type { LiveSession } from '../../domain/session.ts'
+import { demandsSecondFactor } from '../../session/demanded-factor.ts'
 import type { IssueDeps } from '../../session/issue-code.ts'
 import { listOwnSessions } from '../../session/own-sessions.ts'
 import { isUuid } from '../../system/identifiers.ts'
@@ -18,9 +19,15 @@ import {
   notFoundPage,
 } from '../page/layout.ts'
 import { chooseEncoding } from '../page/negotiation.ts'
+import type { OtpField } from '../page/otp-fields.ts'
 import type { Content, Page } from '../page/page.ts'
 import type { TextKey } from '../page/texts.ts'
-import { doneCookieOf, sessionCookieOf, setDoneCookie } from '../request/cookies.ts'
+import {
+  doneCookieOf,
+  hasSecondStepCookie,
+  sessionCookieOf,
+  setDoneCookie,
+} from '../request/cookies.ts'
 import { makeCsrfToken } from '../request/csrf.ts'
 import { depart, destinationOf, isNavigation, isSentBack } from './destination.ts'
 import { cookieOf, logDenied, readBy, type SessionAccess, sendDenied } from './session-access.ts'
@@ -48,14 +55,22 @@ const OTHERS_SHOWN = 20
 export type PageDeps = {
   page: Page
   sessions: SessionAccess & IssueDeps
-  destinations: Pick<Config, 'returnToOrigins' | 'codeCallbacks'>
+  config: Pick<Config, 'returnToOrigins' | 'codeCallbacks' | 'secondFactor'>
 }
 
 /** What was done before this page by one of our forms or links: `done` in its address. */
-type Done = 'logged-in' | 'changed' | 'ended' | 'others-ended' | 'logged-out' | 'continue'
+type Done =
+  | 'logged-in'
+  | 'changed'
+  | 'turned-off'
+  | 'ended'
+  | 'others-ended'
+  | 'logged-out'
+  | 'continue'
 
 const SAID_WITH_SESSION = new Map<unknown, TextKey>([
   ['changed', 'passwordChanged'],
+  ['turned-off', 'turnedOff'],
   ['ended', 'oneEnded'],
   ['others-ended', 'othersEnded'],
 ] satisfies [Done, TextKey][])
@@ -110,7 +125,7 @@ export function loginPageRoute(deps: PageDeps) {
     if (access?.kind === 'absent' && mustAskAgain(request)) {
       return sendPage(reply, askingAgainPage(frameOf(deps.page, request), '/login'))
     }
-    const asked = destinationOf(request, deps.destinations)
+    const asked = destinationOf(request, deps.config)
     const isRefused = asked.kind === 'refused'
     const frame = frameOf(deps.page, request, isRefused ? ['return_to', 'challenge'] : [])
     const refusal = isRefused ? refuseReturn(frame, asked.host) : null
@@ -121,7 +136,7 @@ export function loginPageRoute(deps: PageDeps) {
       const host = asked.kind === 'accepted' ? asked.host : null
       return sendPage(
         reply,
-        loginPage(frame, { email: emailOf(access), otp: 'none', notice, host }),
+        loginPage(frame, { email: emailOf(access), otp: otpFieldOf(deps, request), notice, host }),
       )
     }
     const { live } = access
@@ -146,7 +161,7 @@ export function loginPageRoute(deps: PageDeps) {
 
 type Visitor = Awaited<ReturnType<typeof visitorOf>>
 
-async function visitorOf({ sessions }: PageDeps, request: FastifyRequest) {
+export async function visitorOf({ sessions }: PageDeps, request: FastifyRequest) {
   const access = await readBy(sessions, cookieOf(sessions, request))
   if (access.kind === 'denied') logDenied(request, access)
   return access
@@ -161,14 +176,14 @@ function emailOf(access: Visitor | null): string {
  * True for a request that a page of another site caused, and that may lack the cookies for this reason. "none" is also
  * sent if the user has entered the address of an application, which led here.
  */
-function mustAskAgain(request: FastifyRequest): boolean {
+export function mustAskAgain(request: FastifyRequest): boolean {
   const { again, return_to: asked } = request.query as Record<string, unknown>
   const site = request.headers['sec-fetch-site']
   const isForeign = site === 'cross-site' || (site === 'none' && asked !== undefined)
   return isForeign && again === undefined && sessionCookieOf(request) === null
 }
 
-const information = (text: string): Notice => ({ kind: 'information', text })
+export const information = (text: string): Notice => ({ kind: 'information', text })
 
 function refuseReturn({ text }: Frame, host: string | null): Notice {
   const reason = host === null ? text('returnUnreadable') : text('returnRefused', { host })
@@ -178,7 +193,7 @@ function refuseReturn({ text }: Frame, host: string | null): Notice {
 type Shown = { notice: Notice | null; next?: { address: string; host: string } }
 
 async function showAccount(
-  { page, sessions }: PageDeps,
+  { page, sessions, config }: PageDeps,
   request: FastifyRequest,
   reply: FastifyReply,
   frame: Frame,
@@ -195,12 +210,16 @@ async function showAccount(
     others: await readOthers(sessions, live, afterId),
     csrf: csrfOf(request) ?? '',
     notice: notice ?? (said ? information(frame.text(said)) : null),
-    secondStep: null,
-    guessesSince: 0,
+    secondStep: config.secondFactor === 'off' ? null : await readSecondStep(sessions, live),
     isPasswordChanged: done === 'changed',
     next: next ? { ...next, isHome: false } : home ? { ...home, isHome: true } : null,
   })
   return sendPage(reply, account)
+}
+
+async function readSecondStep({ store, secondFactorRoles }: SessionAccess, { user }: LiveSession) {
+  const isDemanded = demandsSecondFactor(secondFactorRoles, user.role)
+  return { ...(await store.secondFactors.list(user.id)), isDemanded }
 }
 
 /** The first page of the list, if there are none after `after`: they may have been ended. */
@@ -209,6 +228,19 @@ async function readOthers(deps: SessionAccess, live: LiveSession, after: string 
   const listed = await listOwnSessions(deps, live, page)
   if (listed && (listed.sessions.length > 0 || after === null)) return { ...listed, after }
   return readOthers(deps, live, null)
+}
+
+/** `hasSecondFactor` is null if the user is not known: the page must not tell strangers. */
+export function otpFieldOf(
+  { config, sessions }: PageDeps,
+  request: FastifyRequest,
+  hasSecondFactor: boolean | null = null,
+): OtpField {
+  if (config.secondFactor === 'off' || hasSecondFactor === false) return 'none'
+  if (hasSecondFactor) return 'required'
+  if (hasSecondStepCookie(request)) return 'open'
+  const isRefused = request.method === 'POST'
+  return isRefused || sessions.secondFactorRoles.includes('*') ? 'open-hint' : 'closed'
 }
 
 /** Null without a session cookie. */
@@ -225,7 +257,9 @@ export function passwordPageRoute(deps: PageDeps) {
     if (mustAskAgain(request)) return sendPage(reply, askingAgainPage(frame, '/login/password'))
     const [email, csrf] = [emailOf(access), csrfOf(request)]
     const isEmailKnown = access.kind === 'granted'
-    return sendPage(reply, passwordPage(frame, { email, otp: 'none', csrf, isEmailKnown }))
+    const hasSecondFactor = isEmailKnown ? access.live.hasSecondFactor : null
+    const otp = otpFieldOf(deps, request, hasSecondFactor)
+    return sendPage(reply, passwordPage(frame, { email, otp, csrf, isEmailKnown }))
   }
 }
 

@@ -28,6 +28,8 @@ const CHALLENGE = hash('sha256', 'v'.repeat(43), 'base64url')
 const FORMS = [
   ...['/login', '/login/password', '/login/logout', '/login/sessions/others/end'],
   '/login/sessions/7d1ad5f1-5a8c-4e8c-9d1c-0a4b4f1f0e55/end',
+  ...['/login/second-factor', '/login/second-factor/recovery-codes'],
+  '/login/second-factor/7d1ad5f1-5a8c-4e8c-9d1c-0a4b4f1f0e55/remove',
 ]
 const PLAIN = `/login?return_to=${encodeURIComponent(`${APP}/a?b=c&d`)}`
 const CODE = `/login?return_to=${encodeURIComponent(`${CALLBACK}?x=1`)}&challenge=${CHALLENGE}`
@@ -197,7 +199,7 @@ for (const engine of ENGINES_BY_RUN) {
           const fields = { email, password, 'new-password': NEW_PASSWORD }
           const answer = await newVisitor().post(path, fields)
           assert.equal(answer.status, 401)
-          assert.equal(noticeIn(answer), 'Incorrect email or password.')
+          assert.equal(noticeIn(answer), 'Incorrect email, password or code.')
           assert.match(answer.text, /<title>Error: /)
           assert.match(answer.text, /id="notice"[^>]* tabindex="-1" autofocus/)
           assert.ok(!answer.text.includes(password))
@@ -388,7 +390,7 @@ for (const engine of ENGINES_BY_RUN) {
       const change = (password: string) =>
         newVisitor().post('/login/password', { ...fields, password })
       const guessed = await change('not the password')
-      assert.equal(noticeIn(guessed), 'Incorrect email or password.')
+      assert.equal(noticeIn(guessed), 'Incorrect email, password or code.')
       assert.deepEqual(errorsIn(guessed), [])
       assert.match(errorsIn(await change(PASSWORD))[0] ?? '', /^This password is too close to/)
       const common = { email, password: 'x', 'new-password': 'password' }

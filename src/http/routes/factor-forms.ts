@@ -3,7 +3,6 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { FactorRequest } from '../../login/changes.ts'
 import { makeSecret, parseSecret, toBase32 } from '../../login/totp.ts'
-import { sendFailure } from '../answer/envelope.ts'
 import { askingAgainPage } from '../page/layout.ts'
 import { recoveryCodesPage } from '../page/recovery-codes.ts'
 import { type FactorForm, factorPage } from '../page/second-factor.ts'
@@ -12,7 +11,7 @@ import { refuse } from '../request/log.ts'
 import { cookieOfForm, type FormDeps, missingIn } from './forms.ts'
 import type { LoggedIn } from './login.ts'
 import { csrfOf, frameOf, mustAskAgain, redirectDone, sendPage, visitorOf } from './page.ts'
-import { changeSecondFactor, type SecondFactorDeps } from './second-factor.ts'
+import { changeSecondFactor, type SecondFactorDeps, sendUnavailable } from './second-factor.ts'
 import { sendDenied } from './session-access.ts'
 
 type FactorDeps = FormDeps & SecondFactorDeps
@@ -30,7 +29,7 @@ export function factorPageRoute(deps: FactorDeps, kind: Kind) {
     if (access.kind !== 'granted' || !(isSetUp || access.live.hasSecondFactor)) {
       return reply.redirect(frame.href('/login'), 303)
     }
-    if (isSetUp && !deps.canSetUp()) return sendFailure(reply, 'SECOND_FACTOR_UNAVAILABLE')
+    if (isSetUp && !deps.canSetUp()) return sendUnavailable(reply)
     const { user, hasSecondFactor } = access.live
     const form = factorFormOf(request, kind, hasSecondFactor)
     const state = { path, email: user.email, csrf: csrfOf(request) }

@@ -119,10 +119,7 @@ export async function changeSecondFactor(
   { email, password, otp, newPassword, factorRequest }: Change,
   send: Parameters<typeof answerLogin>[3] = sendWithCodes,
 ) {
-  if (factorRequest.kind === 'set-totp' && !deps.canSetUp()) {
-    const retryAfterSeconds = RETRY_SETUP_SECONDS
-    return sendFailure(reply, 'SECOND_FACTOR_UNAVAILABLE', { retryAfterSeconds })
-  }
+  if (factorRequest.kind === 'set-totp' && !deps.canSetUp()) return sendUnavailable(reply)
   if (newPassword !== undefined) {
     const details = await problemWithNewPassword(deps, newPassword, password)
     if (details) return refuse(request, reply, 'VALIDATION_ERROR', details)
@@ -133,6 +130,11 @@ export async function changeSecondFactor(
     ...callerOf(request),
   }
   return answerLogin(request, reply, await deps.login(attempt), send)
+}
+
+export function sendUnavailable(reply: FastifyReply): FastifyReply {
+  const retryAfterSeconds = RETRY_SETUP_SECONDS
+  return sendFailure(reply, 'SECOND_FACTOR_UNAVAILABLE', { retryAfterSeconds })
 }
 
 const sendWithCodes: Parameters<typeof answerLogin>[3] = (reply, outcome) => {

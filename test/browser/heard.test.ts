@@ -49,10 +49,10 @@ describe('the page, heard', async () => {
       })
 
       await t.test('a wrong password, each time', async () => {
-        await hears(() => window.logIn(kate, 'not the password'), en.invalidCredentials)
-        await window.shows('#notice', en.invalidCredentials)
+        await hears(() => window.logIn(kate, 'not the password'), en.invalidProof)
+        await window.shows('#notice', en.invalidProof)
         // Of a page that equals the one before it, Orca may read no more than the title.
-        const again = new RegExp(`${en.invalidCredentials}|^Finished loading Error: ${en.logIn}`)
+        const again = new RegExp(`${en.invalidProof}|^Finished loading Error: ${en.logIn}`)
         await hears(() => window.type('#password', `wrong again${ENTER}`), again)
       })
 

@@ -1,4 +1,4 @@
-// Debian's packages of the browsers and of the screen reader, each with a file that it installs.
+// Debian's packages of the browsers, of the screen reader and of a reader of QR codes, each with a file that it installs.
 export const PACKAGES = {
   chromium: '/usr/bin/chromium',
   'chromium-headless-shell': '/usr/bin/chromium-headless-shell',
@@ -10,4 +10,5 @@ export const PACKAGES = {
   'at-spi2-core': '/usr/libexec/at-spi-bus-launcher',
   'dbus-daemon': '/usr/bin/dbus-daemon',
   'matchbox-window-manager': '/usr/bin/matchbox-window-manager',
+  'zbar-tools': '/usr/bin/zbarimg',
 }

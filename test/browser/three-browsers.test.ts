@@ -112,7 +112,7 @@ describe('the pages', { concurrency: true }, async () => {
         test('say that the password is wrong, with the focus on it, take the right one, and list the sessions', async email => {
           await service.login(email, PASSWORD)
           await window.logIn(email, 'not the password')
-          await window.shows('#notice', texts.invalidCredentials)
+          await window.shows('#notice', texts.invalidProof)
           await eventually(async () =>
             assert.equal(await window.evaluate('document.activeElement.id'), 'notice'),
           )

@@ -1,7 +1,9 @@
 // What the screen reader Orca speaks at each step, in Firefox and Chromium.
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
+import { parseSecret } from '../../src/login/totp.ts'
 import en from '../../src/page/texts/en.json' with { type: 'json' }
+import { createAuthenticator } from '../support/authenticator.ts'
 import { own } from '../support/own.ts'
 import { eventually } from '../support/postgres-server.ts'
 import { PASSWORD, startTestService } from '../support/service.ts'
@@ -10,6 +12,7 @@ import { startScreenReader } from './screen-reader.ts'
 import { startBrowser } from './webdriver.ts'
 
 const ENTER = '\uE007'
+const TAB = '\uE004'
 const TOO_MANY = en.tooManyAttempts.replace('{wait}', '15 minutes')
 
 describe('the page, heard', async () => {
@@ -19,8 +22,12 @@ describe('the page, heard', async () => {
     test(`in ${name}`, async t => {
       const browser = await own(startBrowser(name, 'en-GB', { screen: reader.env }))
       const window = await browser.openWindow()
-      const [kate, bob] = [`kate@${name}.example.com`, `bob@${name}.example.com`]
-      for (const email of [kate, bob]) await service.addUser(email)
+      const [kate, bob, ann] = [
+        `kate@${name}.example.com`,
+        `bob@${name}.example.com`,
+        `ann@${name}.example.com`,
+      ]
+      for (const email of [kate, bob, ann]) await service.addUser(email)
 
       /** Takes a step, and waits until this sentence has been spoken. Returns all that were. */
       async function hears(step: () => Promise<unknown>, expected: string | RegExp) {
@@ -87,6 +94,37 @@ describe('the page, heard', async () => {
       await t.test('a temporary password', async () => {
         await makeTemporary(service, kate)
         await hears(() => window.logIn(kate, 'seven green boats'), en.temporary)
+      })
+
+      await t.test(
+        'a set-up of two-step login: its title, a wrong code, the recovery codes',
+        async () => {
+          await window.open(`${service.url}/login`)
+          await window.logIn(ann)
+          await hears(() => window.click('#set-up'), en.setUpTitle)
+          const secret = await window.evaluate(`document.querySelector('[name=secret]').value`)
+          const app = createAuthenticator(service.now, parseSecret(String(secret)) ?? undefined)
+          const turnOn = async (otp: string) => {
+            await window.type('#password', PASSWORD)
+            await window.type('#new-otp', otp + ENTER)
+          }
+          await hears(() => turnOn(app.wrongCode()), en.newOtpWrong)
+          const spoken = await hears(() => turnOn(app.code()), 'List with 10 items')
+          assert.ok(spoken.includes(en.turnedOn), spoken.join(' | '))
+          await hears(() => window.click('[data-copied]'), /^Copied/)
+          await window.click('#stored')
+          await window.click('#log-out')
+        },
+      )
+
+      await t.test('the field for a code, its switch, and its refusal', async () => {
+        await window.shows('#notice', en.loggedOut)
+        await window.open(`${service.url}/login`)
+        // Behind the eye of the password. It is open, because this browser has used it.
+        const opened = await hears(() => window.type('#password', TAB + TAB), en.usesTwoSteps)
+        assert.match(opened.join(' '), /I use two-step login.* expanded/)
+        await hears(() => window.click('.switch'), /^Recovery code entry/)
+        await hears(() => window.logIn(ann), en.invalidProof)
       })
 
       await t.test('the beginning and the end of a wait', async () => {

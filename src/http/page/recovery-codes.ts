@@ -3,25 +3,19 @@ import { breakable } from './fragments.ts'
 import { type Html, html } from './html.ts'
 import { type Frame, noticeBox, toDocument } from './layout.ts'
 
-type NewCodes = {
-  codes: readonly string[]
-  /** What else was done. */
-  said: string
-  /** For paper: whose they are, of which service, and since when. */
-  email: string
-  host: string
-  madeAt: Date
-}
+/** Paper needs to say whose codes they are, of which service, and since when. */
+type Made = { email: string; host: string; at: Date }
 
-export function recoveryCodesPage(frame: Frame, newCodes: NewCodes): string {
+/** `said`: what else was done. */
+export function recoveryCodesPage(frame: Frame, codes: string[], said: string, made: Made): string {
   const { text, markup, href } = frame
-  const { codes, said, email, host, madeAt } = newCodes
+  const { email, host, at } = made
   const title = text('codesTitle')
   const main = html`<div class="head"><h1>${title}</h1></div>
       ${noticeBox({ kind: 'information', text: said })}
       <p>${text('codesIntro')}</p>
       <ol id="codes" class="codes" role="list" translate="no" dir="ltr">${codes.map(codeRow)}</ol>
-      <p class="detail made">${markup('codesMade', { email: breakable(email), host, date: frame.toDate(madeAt) })}</p>
+      <p class="detail made">${markup('codesMade', { email: breakable(email), host, date: frame.toDate(at) })}</p>
       <div class="row">
         <button type="button" data-copied="${text('copied')}" hidden>${text('copy')}</button>
         <button type="button" data-print hidden>${text('print')}</button>

@@ -93,6 +93,6 @@ function sendChanged(
   // In another language there would be no codes.
   const frame = { ...frameOf(page, request, ['prompt', 'after']), others: [] }
   const { host } = new URL(sessions.tokens.issuer)
-  const made = { codes, said: frame.text(said), email: user.email, host, madeAt: sessions.clock() }
-  return sendPage(reply, recoveryCodesPage(frame, made))
+  const made = { email: user.email, host, at: sessions.clock() }
+  return sendPage(reply, recoveryCodesPage(frame, codes, frame.text(said), made))
 }

@@ -9,7 +9,6 @@ import type { RawPage } from '../connection/protocol-errors.ts'
 import type { FormState } from '../page/fields.ts'
 import { loginPage, passwordPage } from '../page/forms.ts'
 import { type Frame, failurePage, frameFor, type Notice } from '../page/layout.ts'
-import type { OtpField } from '../page/otp-fields.ts'
 import type { Page } from '../page/page.ts'
 import { factorPage } from '../page/second-factor.ts'
 import type { TextKey } from '../page/texts.ts'
@@ -69,11 +68,7 @@ export function showFactorFailure(deps: PageDeps, kind: FactorRequest['kind']): 
   })
 }
 
-type ShownState = ReturnType<typeof stateOf> & {
-  otp: OtpField
-  csrf: string | null
-  isEmailKnown: boolean
-}
+type ShownState = Parameters<typeof passwordPage>[1] & { email: string }
 
 /** The form again, or the one to which a right password leads that is good for a change only. */
 function showFormFailure(
@@ -95,15 +90,16 @@ function showFormFailure(
       const notice = information(frame.text(isForced ? 'bothDemanded' : 'twoStepsDemanded'))
       return sendPage(reply, factorPage(frame, form, { ...state, notice, path: SET_UP }))
     }
-    if (isForced) {
-      // A code that was right with the temporary password is asked for once more.
-      const change = { notice: information(frame.text('temporary')), isEmailKnown: true, isForced }
-      return sendPage(
-        reply,
-        passwordPage(frame, { ...state, ...change, otp: typed ? 'required' : 'none' }),
-      )
-    }
-    return sendPage(reply, toPage(frame, request, state))
+    if (!isForced) return sendPage(reply, toPage(frame, request, state))
+    const notice = information(frame.text('temporary'))
+    // A code that came with the temporary password was not used up, and is asked for once more.
+    const change = {
+      notice,
+      otp: typed ? 'required' : 'none',
+      isEmailKnown: true,
+      isForced,
+    } as const
+    return sendPage(reply, passwordPage(frame, { ...state, ...change }))
   }
 }
 

@@ -12,7 +12,7 @@ export const SECOND_FACTOR = `${AUTH}/second-factor`
 
 export type Authenticator = ReturnType<typeof createAuthenticator>
 
-export function createAuthenticator(now: () => Date, secret = randomBytes(20)) {
+export function createAuthenticator(now: () => Date, secret: Buffer = randomBytes(20)) {
   return {
     secret: toBase32(secret),
     /** The code of the current step, or of one so many steps later. */

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { describe, test } from 'node:test'
+import { after, describe, test } from 'node:test'
 import { decodeJwt } from 'jose'
 import { wrapMethods } from '../../src/domain/operations.ts'
 import { byEmail, changeAt } from '../storage/fixtures.ts'
@@ -49,6 +49,8 @@ for (const engine of ENGINES_BY_RUN) {
         return operation(...values)
       }),
     )
+    // Codes of the same step stay the same.
+    service.stopClock({ after })
     const newAddress = createAddresses()
     const login = (email: string, otp?: unknown, headers = {}, password = PASSWORD) =>
       service.call({ body: { email, password, otp }, headers, from: newAddress() })
@@ -414,6 +416,7 @@ for (const engine of ENGINES_BY_RUN) {
     const newAddress = createAddresses()
     const env = { ...UNLIMITED, SECOND_FACTOR_ROLES: 'editor' }
     const service = await ownSessions(engine, env, newAddress)
+    service.stopClock({ after })
     const post = (path: string, body: object) => service.call({ path, body, from: newAddress() })
     async function newEditor(temporary = false) {
       const email = await service.newUser()

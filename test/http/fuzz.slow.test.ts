@@ -6,8 +6,10 @@ import { globSync, readFileSync, writeFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { describe, test } from 'node:test'
 import fc from 'fast-check'
+import { GUESSES } from '../../src/domain/second-factor.ts'
 import { PUBLIC_FAILURES } from '../../src/http/answer/envelope.ts'
 import { anyText, INHERITED } from '../support/any-text.ts'
+import { addPasskeys, createAuthenticator, SECOND_FACTOR } from '../support/authenticator.ts'
 import { ENGINES } from '../support/engines.ts'
 import { faultsIn, inParallel, own } from '../support/own.ts'
 import { createDeployment, type Line } from '../support/process.ts'
@@ -22,6 +24,7 @@ import {
   startTestService,
   UNLIMITED,
 } from '../support/service.ts'
+import { AUTH } from '../support/session-client.ts'
 import { createVisitor } from '../support/visitor.ts'
 import { chunked, get, HOST, JSON_TYPE, lines, sized } from './hostile-cases.ts'
 
@@ -43,12 +46,22 @@ const CORPUS = resolve(import.meta.dirname, 'corpus')
 const login = (email: string, password: string, ...headers: string[]) =>
   sized(`{"email":"${email}","password":"${password}"}`, JSON_TYPE, ...headers)
 
+const changeFactors = (body: string) => {
+  const text = `{"email":"kate@example.com","password":"${PASSWORD}",${body}}`
+  const headers = [HOST, JSON_TYPE, `Content-Length: ${Buffer.byteLength(text)}`]
+  return lines(`POST ${SECOND_FACTOR} HTTP/1.1`, ...headers) + text
+}
+
 const ASKED = 'Access-Control-Request-Method'
 
 const SEEDS = [
   login('kate@example.com', PASSWORD),
   login('kate@example.com', 'wrong', 'Origin: https://localhost:3000'),
   login('a@example.com', '\\ud800', 'Expect: 100-continue', 'Cookie: a=b; c=d'),
+  sized(`{"email":"kate@example.com","password":"${PASSWORD}","otp":"123 456"}`, JSON_TYPE),
+  changeFactors('"secret":null,"otp":"4kf2-9wpx-7m0c-q3hd-e8ts-z51r"'),
+  changeFactors('"secret":"QZ4KM7TDWX2HRB5N3VGLCYEJ6UAFS7PO","newOtp":"123456"'),
+  changeFactors('"recoveryCodes":true,"newPassword":"seven green boats at noon"'),
   chunked('1a\r\n{"email":"x","password":1}\r\n0\r\n\r\n'),
   get('/.well-known/jwks.json', 'X-Request-ID: 0b6f5c3e-0000-4000-8000-00000000abcd'),
   lines(`OPTIONS ${LOGIN} HTTP/1.1`, HOST, 'Origin: http://localhost', `${ASKED}: POST`),
@@ -219,6 +232,80 @@ for (const engine of ENGINES) {
           assert.deepEqual(answer.json.error.fields, fields)
         }),
       ))
+
+    const CREDENTIALS = { email: 'kate@example.com', password: PASSWORD }
+    const VALID = {
+      ...{ otp: '123456', newOtp: '123456', newPassword: 'seven green boats at noon' },
+      ...{ secret: 'QZ4KM7TDWX2HRB5N3VGLCYEJ6UAFS7PO', recoveryCodes: true },
+    }
+    /** Some of the fields, each with a valid value or with any. */
+    const factorFields = fc.record(
+      Object.fromEntries(
+        Object.entries(VALID).map(([name, valid]) => [
+          name,
+          fc.oneof(fc.constant(valid), fc.constant(null), anything),
+        ]),
+      ),
+      { requiredKeys: [] },
+    )
+    const PROVED = [
+      ...[{ path: LOGIN }, { path: SECOND_FACTOR }],
+      { path: `${AUTH}/password`, rest: { currentPassword: PASSWORD } },
+    ]
+    test('any code, secret, new code and new password: 400 that names a field, or 401; nothing is changed', async () => {
+      const email = 'secured@example.com'
+      const id = await service.addUser(email)
+      await addPasskeys(service.database, id, 1)
+      // So that guesses raise no alarm.
+      await service.database.rows(
+        `update users set failed_second_steps = ${GUESSES.unknownDevice} where id = '${id}'`,
+      )
+      const before = await service.store.users.findById(id)
+      await check(
+        fc.asyncProperty(
+          fc.constantFrom(...PROVED),
+          factorFields,
+          async ({ path, rest = {} }, fields) => {
+            const body = { ...CREDENTIALS, email, ...rest, ...fields }
+            const answer = await service.call({ path, body })
+            assertInTable(answer, [400, 401])
+            if (answer.status === 400) {
+              const named = answer.json.error.fields ?? []
+              assert.ok(named.length > 0 && named.every(name => name in VALID), answer.text)
+            }
+          },
+        ),
+      )
+      const { failedLoginAttempts = 0, ...after } = (await service.store.users.findById(id)) ?? {}
+      assert.ok(failedLoginAttempts > 0)
+      assert.deepEqual({ ...after, failedLoginAttempts: 0 }, before)
+      const { factors } = await service.store.secondFactors.list(id)
+      assert.deepEqual(
+        factors.map(({ kind }) => kind),
+        ['passkey'],
+      )
+    })
+
+    test('any secret and new code of a set-up: 400 that names them; only base32 with its code is taken', async () => {
+      await service.addUser('setting-up@example.com')
+      const app = createAuthenticator(service.now)
+      const secrets = fc.oneof(
+        anything,
+        fc.constant(app.secret),
+        fc.base64String({ maxLength: 120 }),
+      )
+      const newOtps = fc.oneof(anything, fc.nat(999_999).map(String))
+      await check(
+        fc.asyncProperty(secrets, newOtps, async (secret, newOtp) => {
+          const body = { ...CREDENTIALS, email: 'setting-up@example.com', secret, newOtp }
+          const answer = await service.call({ path: SECOND_FACTOR, body })
+          assertInTable(answer, [400])
+          for (const name of answer.json.error.fields ?? ['']) {
+            assert.ok(['secret', 'newOtp', 'recoveryCodes'].includes(name), answer.text)
+          }
+        }),
+      )
+    })
 
     test('any query of a page is answered 200 with and without a session, or 400', async () => {
       await service.addUser('kate@example.com')

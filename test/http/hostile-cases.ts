@@ -103,8 +103,10 @@ const INVALID_JSON = [
   '{"\\u005f_proto__":{},"email":"a","password":"b"}',
   '{"constructor":{"prototype":{}},"email":"a","password":"b"}',
 ]
+const CODES_OF_OTHER_TYPES = ['5', 'null', 'true', '["123456"]', '{"toString":"123456"}']
 const INVALID_BODIES: Named[] = [
   ...INVALID_JSON.map(named),
+  ...CODES_OF_OTHER_TYPES.map(otp => named(`{"email":"a","password":"b","otp":${otp}}`)),
   ['UTF-16', Buffer.from('{"email":"a","password":"b"}', 'utf16le')],
   ['overlong UTF-8', Buffer.from([0x7b, 0xc0, 0x80, 0x7d])],
   ['an encoded surrogate', Buffer.from([0x22, 0xed, 0xa0, 0x80, 0x22])],

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { describe, test } from 'node:test'
+import { after, describe, test } from 'node:test'
 import { decodeJwt } from 'jose'
 import { wrapMethods } from '../../src/domain/operations.ts'
 import { byEmail, changeAt } from '../storage/fixtures.ts'
@@ -10,7 +10,7 @@ import {
   STEP_MS,
 } from '../support/authenticator.ts'
 import { ENGINES_BY_RUN } from '../support/engines.ts'
-import { eventsOf, inParallel, own } from '../support/own.ts'
+import { eventsOf, inParallel } from '../support/own.ts'
 import { until } from '../support/process.ts'
 import {
   type Answer,
@@ -30,8 +30,8 @@ import {
   type Login,
   MINUTE_MS,
   ownChange,
+  ownSessions,
   REJECTED,
-  startSessionService,
 } from '../support/session-client.ts'
 
 const RECOVERY_CODE = /^[\da-hjkmnp-tv-z]{4}(-[\da-hjkmnp-tv-z]{4}){5}$/
@@ -43,14 +43,14 @@ for (const engine of ENGINES_BY_RUN) {
   describe(`the second step on ${engine}`, async () => {
     /** Holds back what settles an attempt, until the test lets it go on. */
     let beforeSuccess = async () => {}
-    const service = await own(
-      startSessionService(engine, UNLIMITED, null, store =>
-        wrapMethods(store, (name, operation) => async (...values) => {
-          if (name === 'attempts.succeed') await beforeSuccess()
-          return operation(...values)
-        }),
-      ),
+    const service = await ownSessions(engine, UNLIMITED, null, store =>
+      wrapMethods(store, (name, operation) => async (...values) => {
+        if (name === 'attempts.succeed') await beforeSuccess()
+        return operation(...values)
+      }),
     )
+    // Codes of the same step stay the same.
+    service.stopClock({ after })
     const newAddress = createAddresses()
     const login = (email: string, otp?: unknown, headers = {}, password = PASSWORD) =>
       service.call({ body: { email, password, otp }, headers, from: newAddress() })
@@ -414,9 +414,9 @@ for (const engine of ENGINES_BY_RUN) {
 
   describe(`a demanded second factor on ${engine}`, async () => {
     const newAddress = createAddresses()
-    const service = await own(
-      startSessionService(engine, { ...UNLIMITED, SECOND_FACTOR_ROLES: 'editor' }, newAddress),
-    )
+    const env = { ...UNLIMITED, SECOND_FACTOR_ROLES: 'editor' }
+    const service = await ownSessions(engine, env, newAddress)
+    service.stopClock({ after })
     const post = (path: string, body: object) => service.call({ path, body, from: newAddress() })
     async function newEditor(temporary = false) {
       const email = await service.newUser()

@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { describe, test } from 'node:test'
 import { setTimeout } from 'node:timers/promises'
 import { decodeJwt } from 'jose'
+import { createAuthenticator, SECOND_FACTOR } from '../support/authenticator.ts'
 import { ENGINES } from '../support/engines.ts'
 import { inParallel, own } from '../support/own.ts'
 import { createDeployment, type ServiceProcess, until } from '../support/process.ts'
@@ -95,6 +96,48 @@ describe('after kill -9', { concurrency: true }, () => {
             await restarted.login(email, newPassword),
           ]
           assert.deepEqual(answers.map(({ status }) => status).toSorted(), [200, 401])
+        }
+        await kill(restarted)
+      })
+
+      test('a proof that let in is used up; one whose login was cut off is used up or good once', async () => {
+        const slow = join(deployment.dataDir, 'slow-proofs')
+        await writeFile(slow, String(SLOW_MS))
+        const killed = await deployment.start({ ...UNLIMITED, ...withSlowDisk(slow) })
+        const users = await Promise.all(
+          EMAILS.map(async name => {
+            const email = `proof-${name}`
+            await deployment.addUser(email)
+            const app = createAuthenticator(() => new Date())
+            const body = { email, password: PASSWORD, secret: app.secret, newOtp: app.code() }
+            const { json } = await killed.call({ path: SECOND_FACTOR, body })
+            // The code of the next step is accepted, too, and is not used up.
+            return { email, proofs: [app.code(1), ...(json.data.recoveryCodes ?? [])] }
+          }),
+        )
+        const logIn = ({ call }: Pick<ServiceProcess, 'call'>, email: string, otp: string) =>
+          call({ body: { email, password: PASSWORD, otp } })
+        let answered = 0
+        const loggingIn = users.map(async ({ email, proofs }) => {
+          const used: string[] = []
+          for (const otp of proofs) {
+            const answer = await logIn(killed, email, otp).catch(() => null)
+            if (!answer) return { email, used, cutOff: otp }
+            assert.equal(answer.status, 200)
+            used.push(otp)
+            answered++
+          }
+          return { email, used, cutOff: null }
+        })
+        await until(async () => answered >= ANSWERS_PER_CYCLE)
+        await kill(killed)
+        const restarted = await deployment.start(UNLIMITED)
+        for (const { email, used, cutOff } of await Promise.all(loggingIn)) {
+          for (const otp of used) assert.equal((await logIn(restarted, email, otp)).status, 401)
+          if (cutOff === null) continue
+          const statuses = []
+          for (let i = 0; i < 2; i++) statuses.push((await logIn(restarted, email, cutOff)).status)
+          assert.equal(statuses[1], 401, statuses.join())
         }
         await kill(restarted)
       })

@@ -6,7 +6,8 @@ import pg from 'pg'
 import { byEmail, changeAt, makeScopes } from '../storage/fixtures.ts'
 import { own } from '../support/own.ts'
 import { until } from '../support/process.ts'
-import { PASSWORD } from '../support/service.ts'
+import { createRefused, type Refused } from '../support/refused.ts'
+import { createAddresses, PASSWORD } from '../support/service.ts'
 import { bearer, DAY_MS, startSessionService } from '../support/session-client.ts'
 
 describe('the cost of a session', async () => {
@@ -38,6 +39,20 @@ describe('the cost of a session', async () => {
     ] as const) {
       const cost = await logIn(password, status)()
       assert.deepEqual([cost.statements, cost.roundTrips], [statements, roundTrips])
+    }
+  })
+
+  test('a refused login costs the same, whatever is wrong with its password or its code', async () => {
+    const newAddress = createAddresses()
+    const refused = await createRefused(service, newAddress)
+    const refuse = ({ email, password, otp }: Refused) => {
+      const call = { body: { email, password, otp: otp() }, from: newAddress() }
+      return costOf(async () => assert.equal((await service.call(call)).status, 401))
+    }
+    // Connections prepare the statements when they use them for the first time.
+    for (const each of refused) await refuse(each)
+    for (const each of refused) {
+      assert.deepEqual(await refuse(each), { statements: 12, roundTrips: 5, rows: 13 }, each.name)
     }
   })
 

@@ -1,7 +1,7 @@
 // Users, scopes and sessions for the contract suites.
 import assert from 'node:assert/strict'
 import { createHash, randomUUID } from 'node:crypto'
-import type { ThrottleScope } from '../../src/domain/attempt.ts'
+import type { Opening, ThrottleScope } from '../../src/domain/attempt.ts'
 import type { Change } from '../../src/domain/audit.ts'
 import type { Purged } from '../../src/domain/maintenance.ts'
 import type { Store } from '../../src/domain/store.ts'
@@ -78,6 +78,7 @@ export async function openFor(
   now: Date,
   maxSessions = NOTHING_DISPLACED.maxSessions,
   client = { id: randomUUID() as string, ip: '::1' },
+  more: Pick<Opening, 'proof' | 'change'> = {},
 ): Promise<boolean> {
   const expiresAt = new Date(now.getTime() + 30 * 24 * 3600_000)
   const opening = {
@@ -86,6 +87,7 @@ export async function openFor(
     refreshToken: { id: randomUUID(), digest: randomUUID(), keyId: 'k', issuedAt: now, expiresAt },
     device: null,
     displaced: { ...NOTHING_DISPLACED, maxSessions },
+    ...more,
   }
   const ended = await store.attempts.succeed(opening, scopes, now)
   return ended !== null

@@ -6,6 +6,7 @@ import { randomUUID } from 'node:crypto'
 import { after, describe, test } from 'node:test'
 import pg from 'pg'
 import type { ThrottleScope } from '../../src/domain/attempt.ts'
+import type { FactorsChange, UsedProof } from '../../src/domain/second-factor.ts'
 import { createMigratedDatabase, openPatientStore } from '../support/engines.ts'
 import { until } from '../support/process.ts'
 import {
@@ -116,6 +117,71 @@ describe('locks on postgresql', async () => {
       })
     })
   }
+
+  /** A user with a factor and a recovery code, and how a login uses or changes them. */
+  async function withFactor() {
+    const userId = await insertTestUser(store, newEmail(), now)
+    const [id, recoveryCode] = [randomUUID(), digest(randomUUID())]
+    await prober.query(`insert into second_factors (id, user_id, kind, secret)
+      values ('${id}', '${userId}', 'totp', 'key.secret')`)
+    await prober.query(
+      `insert into recovery_codes (user_id, digest) values ('${userId}', '${recoveryCode}')`,
+    )
+    const code: UsedProof = { kind: 'totp', id, usedTo: now, secret: 'key.secret' }
+    const logInWith = (
+      used: UsedProof,
+      factors: FactorsChange | null = null,
+      scopes = makeScopes(),
+    ) => {
+      const change = factors && { newHash: null, factors, keptDeviceId: null }
+      const more = { proof: { used, guessesBelow: 10 }, change }
+      const verified = { id: userId, passwordHash: 'a hash' }
+      return openFor(store, verified, scopes, now, undefined, undefined, more)
+    }
+    return {
+      ...{ userId, id, code, logInWith },
+      recovery: { kind: 'recovery-code', digest: recoveryCode } as UsedProof,
+      lockFactor: locking('second_factors', 'id', id),
+      lockCode: locking('recovery_codes', 'digest', recoveryCode),
+    }
+  }
+  type WithFactor = Awaited<ReturnType<typeof withFactor>>
+  const recoveryDigests = () => [digest(randomUUID())]
+  const FACTORS_AFTER_USER: Record<string, (of: WithFactor) => Promise<unknown>> = {
+    'a login with a code': ({ logInWith, code }) => logInWith(code),
+    'a login with a recovery code': ({ logInWith, recovery }) => logInWith(recovery),
+    'a removal': ({ logInWith, code, id }) => logInWith(code, { kind: 'remove', id }),
+    'new recovery codes': ({ logInWith, code }) =>
+      logInWith(code, { kind: 'new-recovery-codes', recoveryDigests: recoveryDigests() }),
+    'a replacement': ({ logInWith, code }) => {
+      const set = { kind: 'set-totp', id: randomUUID(), secret: 'key.another' } as const
+      return logInWith(code, { ...set, usedTo: now, recoveryDigests: recoveryDigests() })
+    },
+    'a reset': ({ userId }) => store.secondFactors.reset(userId, null, change),
+    'the deletion of the user': ({ userId }) => store.users.delete(userId, change),
+  }
+  for (const [title, operation] of Object.entries(FACTORS_AFTER_USER)) {
+    test(`${title} locks the user before second factors and recovery codes`, async () => {
+      for (const part of ['lockFactor', 'lockCode'] as const) {
+        const owner = await withFactor()
+        const first = locking('users', 'id', owner.userId)
+        await assertOrder({ first, later: owner[part], operation: () => operation(owner) })
+      }
+    })
+  }
+
+  test('a login locks the second factor or the recovery code that it uses before the scopes', async () => {
+    const owner = await withFactor()
+    for (const [first, used] of [
+      [owner.lockFactor, owner.code],
+      [owner.lockCode, owner.recovery],
+    ] as const) {
+      const scopes = await storedScopes(newEmail())
+      const later = locking('login_throttle', 'key', ...scopes.map(({ key }) => key))
+      const operation = () => owner.logInWith(used, null, scopes)
+      await assertOrder({ first, later, operation })
+    }
+  })
 
   test('a login locks the scopes before the sessions that it displaces', async () => {
     const { id, later } = await withSessions()

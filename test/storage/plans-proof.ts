@@ -15,6 +15,8 @@ import { useEverything } from '../support/every-statement.ts'
 const EXEMPT: OperationName[] = [
   'users.count',
   'users.countHashCosts',
+  'secondFactors.countUsers',
+  'secondFactors.countByKey',
   'migrations.apply',
   'migrations.list',
 ]
@@ -26,7 +28,7 @@ const LISTS: [statement: RegExp, index: string][] = [
 
 const LARGE_TABLES = [
   ...['users', 'sessions', 'ended_sessions', 'refresh_tokens', 'login_codes', 'devices'],
-  ...['login_throttle', 'admin_tokens', 'audit_events'],
+  ...['login_throttle', 'admin_tokens', 'audit_events', 'second_factors', 'recovery_codes'],
 ]
 
 const STATEMENT = /^\s*(select|insert|update|delete|with)\b/i
@@ -66,7 +68,7 @@ function locksInAnyOrder(statement: string): boolean {
   const parts = statement.split(/\bfor (?:no key )?update\b(?! skip locked)/).slice(0, -1)
   return parts
     .map(part => part.slice(part.lastIndexOf('select')))
-    .some(query => !/order by [\w", ]+$/.test(query) && !/where "?(id|email)"? = \$/.test(query))
+    .some(query => !/order by [\w", ]+$/.test(query) && !/where \(?"?(id|email)"? = \$/.test(query))
 }
 
 async function findScans(database: TestDatabase, statements: string[]): Promise<string[]> {
@@ -218,6 +220,10 @@ async function fillTables({ config, rows }: TestDatabase, count: number): Promis
     `insert into login_throttle (key, scope, email_digest, failures, pending, lease_ends_at,
         window_ends_at, expires_at) ${series}
       select ${digest('k')}, 'email', ${digest('e')}, 1, 0, ${at('0')}, ${at('900')}, ${at('i % 900')} from n`,
+    `insert into second_factors (id, user_id, kind, secret) ${series}
+      select ${uuid('0005')}, ${uuid('0000')}, 'totp', 'key.secret' from n`,
+    `insert into recovery_codes (user_id, digest, used_at) ${series}
+      select ${uuid('0000')}, ${digest('r')}, ${share(10, at('0'))} from n`,
     `insert into admin_tokens (name, digest, role, created_at, expires_at) ${series}
       select 'token' || i, ${digest('a')}, 'read', ${at('0')}, ${at(`i % ${90 * day}`)} from n`,
     `insert into audit_events (at, actor_kind, actor, host, action, target, target_id) ${series}

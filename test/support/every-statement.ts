@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import type { Opening } from '../../src/domain/attempt.ts'
 import { addRemoved, NONE_REMOVED } from '../../src/domain/maintenance.ts'
+import { type FactorsChange, NO_FACTORS } from '../../src/domain/second-factor.ts'
 import type { Store } from '../../src/domain/store.ts'
 import { USER_STATES } from '../../src/domain/user.ts'
 import { limitsOf } from '../../src/login/scopes.ts'
@@ -28,12 +29,15 @@ export async function useEverything(store: Store, database: TestDatabase): Promi
   const token = () => makeSuccessor(now, later(7 * DAY_MS))
   const deviceDigest = digest(randomUUID())
   const deviceId = randomUUID()
-  const open = async (isFirst: boolean, maxSessions: number, newHash?: string) => {
-    const scopes = makeScopes()
-    await store.attempts.reserve(scopes, email, now)
+  let factorsVersion = 0
+  const openingOf = (
+    isFirst: boolean,
+    maxSessions: number,
+    more: Pick<Opening, 'proof' | 'change'> = {},
+  ) => {
     const [id, refreshToken, cookieDigest] = [randomUUID(), token(), digest(randomUUID())]
-    const opening: Opening = {
-      user: { id: userId, passwordHash: 'a hash', factorsVersion: 0 },
+    return {
+      user: { id: userId, passwordHash: 'a hash', factorsVersion },
       session: {
         ...{ id, expiresAt: later(30 * DAY_MS), cookieDigest, userAgent: '', ip: '' },
         amr: ['pwd'],
@@ -43,11 +47,23 @@ export async function useEverything(store: Store, database: TestDatabase): Promi
         ? { kind: 'new', id: deviceId, digest: deviceDigest, expiresAt: later(DAY_MS) }
         : { kind: 'known', id: deviceId, expiresAt: later(DAY_MS) },
       displaced: { cookieDigest: digest(randomUUID()), usedBefore: later(-1), maxSessions },
-      change: newHash === undefined ? null : { newHash, factors: null, keptDeviceId: deviceId },
-    }
-    assert.ok(await store.attempts.succeed(opening, scopes, now))
-    return { id, refreshToken, cookieDigest }
+      ...more,
+    } satisfies Opening
   }
+  const succeed = async (opening: Opening) => {
+    const scopes = makeScopes()
+    await store.attempts.reserve(scopes, email, now)
+    return (await store.attempts.succeed(opening, scopes, now)) !== null
+  }
+  const open = async (...parameters: Parameters<typeof openingOf>) => {
+    const opening = openingOf(...parameters)
+    assert.ok(await succeed(opening))
+    const { session, refreshToken } = opening
+    return { ...session, refreshToken }
+  }
+  const changing = (newHash: string | null, factors: FactorsChange | null) => ({
+    change: { newHash, factors, keptDeviceId: deviceId },
+  })
 
   const scopes = makeScopes(email, 'client', { pair: 1, email: 1, client: 1 })
   await store.attempts.reserve(scopes, email, now)
@@ -64,7 +80,8 @@ export async function useEverything(store: Store, database: TestDatabase): Promi
   await open(true, 100)
   await fillSessions(database, userId, 60, now)
   await open(false, 10)
-  await open(false, 100, 'a hash')
+  await open(false, 100, changing('a hash', null))
+  await useSecondFactors()
   const { id, refreshToken, cookieDigest } = await open(false, 100)
   await store.users.findById(userId)
   await store.devices.readKey()
@@ -190,4 +207,37 @@ export async function useEverything(store: Store, database: TestDatabase): Promi
   await store.maintenance.checkWritable(now)
   await store.maintenance.readClock()
   await store.maintenance.readConnectionLimit()
+
+  async function useSecondFactors(): Promise<void> {
+    const id = randomUUID()
+    const [recoveryCode = '', ...others] = Array.from({ length: 10 }, () => digest(randomUUID()))
+    const change = async (factors: FactorsChange) => {
+      await open(false, 100, changing(null, factors))
+      factorsVersion++
+    }
+    const set = { kind: 'set-totp', id, secret: 'key.secret', usedTo: now } as const
+    await change({ ...set, recoveryDigests: [recoveryCode, ...others] })
+    const { totp } = await store.secondFactors.findProofs(userId, recoveryCode)
+    assert.equal(totp?.id, id)
+    const code = { kind: 'totp', id, usedTo: later(30_000), secret: 'key.secret' } as const
+    for (const used of [code, { kind: 'recovery-code', digest: recoveryCode } as const]) {
+      const proved = () => openingOf(false, 100, { proof: { used, guessesBelow: 10 } })
+      assert.equal(await succeed(proved()), true)
+      assert.equal(await succeed(proved()), false)
+    }
+    const failing = makeScopes()
+    await store.attempts.reserve(failing, email, now)
+    const guess = { guessesBelow: 10, codeOffsetSeconds: 60 }
+    assert.equal((await store.attempts.fail(failing, userId, now, guess)).guesses, 1)
+    assert.equal((await store.secondFactors.list(userId)).recoveryCodesLeft, 9)
+    await change({ kind: 'new-recovery-codes', recoveryDigests: others })
+    await change({ kind: 'remove', id })
+    for (const password of [null, { hash: 'a hash', temporaryUntil: now }]) {
+      await change({ ...set, recoveryDigests: others })
+      assert.ok(await store.secondFactors.reset(userId, password, changeAt(now)))
+      factorsVersion++
+    }
+    assert.deepEqual(await store.secondFactors.list(userId), NO_FACTORS)
+    await open(true, 100, changing('a hash', null))
+  }
 }

@@ -141,7 +141,11 @@ export async function startTestService(
   /** The lines that a test has asked for already. */
   const parsed: Record<string, unknown>[] = []
   const config = { ...loadConfig(fullEnv), database: database.config }
-  const log = createLog('info', { write: (line: string) => lines.push(line) }, config.logIp)
+  const log = createLog(
+    config.logLevel,
+    { write: (line: string) => lines.push(line) },
+    config.logIp,
+  )
   const hasThreads = config.passwordEngine === 'lanes'
   // PostgreSQL needs no thread.
   const isThreaded = hasThreads && database.config.engine === 'sqlite'

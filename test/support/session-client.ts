@@ -4,6 +4,7 @@ import type { OutgoingHttpHeaders } from 'node:http'
 import { after } from 'node:test'
 import { decodeJwt, decodeProtectedHeader, SignJWT } from 'jose'
 import type { Store } from '../../src/domain/store.ts'
+import { parseSecret, toBase32 } from '../../src/login/totp.ts'
 import type { EngineName } from '../../src/storage/sql/engine.ts'
 import {
   type Answer,
@@ -50,7 +51,7 @@ export async function startSessionService(
 
   async function call(request: Call): Promise<Answer> {
     const answer = await service.call({ ...(newAddress && { from: newAddress() }), ...request })
-    for (const secret of secretsIn(answer)) secrets.add(secret)
+    for (const secret of [...secretsIn(answer), ...secretsOf(request)]) secrets.add(secret)
     return answer
   }
 
@@ -82,7 +83,7 @@ export async function startSessionService(
       }),
     /** Logs in like a program, which gets no cookies. */
     programLogin: (email: string) => opened({ body: { email, password: PASSWORD } }),
-    /** Fails if a secret of any answer so far is in the log or in the database. */
+    /** Fails if a secret of any answer or set-up so far is in the log or in the database. */
     async assertSecretsKept() {
       assert.ok(secrets.size > 0)
       const places = { log: service.logText(), database: await storedText(service.database) }
@@ -143,13 +144,23 @@ export function cookieIn({ headers }: Answer, name: string): string {
 
 /** Every token and code, and the last part of a token alone: without its signature it is useless. */
 function secretsIn({ headers, text, json }: Answer): string[] {
-  const { accessToken, refreshToken } = json.data ?? {}
+  const { accessToken, refreshToken, recoveryCodes = [] } = json.data ?? {}
   const code = /[?;]code=([\w-]+)/.exec(text)?.[1]
   // The count of departures is no secret.
   const cookies = (headers['set-cookie'] ?? []).map(line => /^[^=]+=([^;]{20,})/.exec(line)?.[1])
   return [accessToken, refreshToken, code, headers['x-csrf-token'], ...cookies]
     .filter(secret => typeof secret === 'string' && secret !== '')
     .flatMap(secret => [String(secret), String(secret).split('.').at(-1) ?? ''])
+    .concat(recoveryCodes.flatMap(code => [code, code.replaceAll('-', '')]))
+}
+
+/** The secret of a second factor that the call sets up, in every form in which it could be stored. */
+function secretsOf({ body }: Call): string[] {
+  const { secret } = Object(body)
+  const bytes = typeof secret === 'string' ? parseSecret(secret) : null
+  return bytes
+    ? [toBase32(bytes), ...(['hex', 'base64url'] as const).map(form => bytes.toString(form))]
+    : []
 }
 
 /** The token with changes to its header and claims, signed with this key. */

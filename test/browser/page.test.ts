@@ -42,7 +42,8 @@ describe('the pages in Chromium', async () => {
     const password = page.getByLabel('Password', { exact: true })
     assert.equal(await password.getAttribute('autocomplete'), 'current-password')
     await look('form')
-    for (const id of ['password', '', 'log-in']) {
+    // The eye of the password and the line about two-step login have no id.
+    for (const id of ['password', '', '', 'log-in']) {
       await page.keyboard.press('Tab')
       if (id) await isFocused(page, id)
     }

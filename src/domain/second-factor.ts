@@ -9,6 +9,11 @@ import type { User } from './user.ts'
 export const GUESSES = { unknownDevice: 10, knownDevice: 100 }
 /** Fewer may be the user's own typing errors. */
 export const ALARMING_GUESSES = 3
+/**
+ * A used-up step that is further ahead than this was used while the clock was wrong. It is ignored and overwritten, or the
+ * user's codes would be refused until that time has come.
+ */
+export const USED_AHEAD_MAX_MS = 10 * 60_000
 
 /** A user has at most one factor of the kind `totp`. */
 export type Factor = {

@@ -200,6 +200,21 @@ describe('the second step', async () => {
     assert.equal(await reasonOf(user, app.code(1)), 'proved')
   })
 
+  test('a code that was used more than ten minutes ahead uses none up: the clock was wrong', async () => {
+    const { user, app, factorId } = await newUser({ app: true })
+    const stepStart = Math.floor(NOW.getTime() / STEP_MS) * STEP_MS
+    for (const [aheadMs, reason] of [
+      [600_000, 'code-used'],
+      [600_000 + STEP_MS, 'proved'],
+    ] as const) {
+      const usedTo = new Date(stepStart + aheadMs).toISOString()
+      await database.rows(
+        `update second_factors set used_to = '${usedTo}' where id = '${factorId}'`,
+      )
+      assert.equal(await reasonOf(user, app.code()), reason)
+    }
+  })
+
   test('a secret that no key of the file decrypts is never right; recovery codes are', async () => {
     const { user, app, good } = withApp
     const others = createKeys(await importKeys(await createFirstKeys(NOW)))

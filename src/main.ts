@@ -21,6 +21,7 @@ const EXIT_CODES: Record<Failure['code'], number> = {
   'not-found': 1,
   'email-taken': 1,
   'weak-password': 1,
+  'password-known': 1,
   'wrong-use': 2,
 }
 

@@ -2,7 +2,7 @@
 import { open, unlink } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { type Command, Option } from 'commander'
-import { EXPORTED_FIELDS, LAST_LOGIN_AT } from '../admin/import/columns.ts'
+import { EXPORTED_FIELDS, REPORTED_FIELDS } from '../admin/import/columns.ts'
 import { csvLine } from '../admin/import/csv.ts'
 import { count } from '../admin/layout.ts'
 import { changeNow } from '../admin/operations/deps.ts'
@@ -37,7 +37,8 @@ export function addExportCommand(users: Command, context: Context): void {
     .option('--output <file>', 'write to a new file that only you can read')
     .action(({ format, withHashes, output }: Options) => {
       return withStore(context, async ({ store, admin }) => {
-        const fields = [...EXPORTED_FIELDS, LAST_LOGIN_AT, ...(withHashes ? ['passwordHash'] : [])]
+        const secret = withHashes ? ['passwordHash'] : []
+        const fields = [...EXPORTED_FIELDS, ...REPORTED_FIELDS, ...secret]
         const toCsv = (row: Row) => csvLine(Object.values(row).map(toText), ',')
         const now = admin.clock()
         const printAll = async (print: Print) => {

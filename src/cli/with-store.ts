@@ -78,9 +78,10 @@ async function adminOf({ store, config }: Opened, context: Context): Promise<Adm
     return hash(password, config.bcryptCost)
   }
   const passwordRules = { ...config.passwordRules, toOverrule: 'pass --allow-weak' }
-  const { budgets, bcryptCost } = config
+  const { budgets, bcryptCost, secondFactorRoles } = config
   return {
-    ...{ store, clock, by: commandActor(), budgets, bcryptCost, hashPassword, passwordRules },
+    ...{ store, clock, by: commandActor(), budgets, bcryptCost, secondFactorRoles },
+    ...{ hashPassword, passwordRules },
     oneAtATime: work => work(),
   }
 }

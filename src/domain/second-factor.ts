@@ -1,6 +1,5 @@
 // Second factors and recovery codes, and the operations of the store on them.
 import type { Change } from './audit.ts'
-import type { User } from './user.ts'
 
 /**
  * A guess is a wrong code that comes with the right password. From so many on, a code is accepted from known devices only,
@@ -63,17 +62,19 @@ export interface SecondFactorStore {
   /** As much work for an id that no user has. One read. */
   findProofs(userId: string, recoveryDigest: string): Promise<StoredProofs>
   list(userId: string): Promise<ListedFactors>
+  /** Those that were used come first. At most ten. */
+  listRecoveryCodes(userId: string): Promise<{ usedAt: Date | null }[]>
   /** How many users have a factor. Reads an index of all factors. */
   countUsers(): Promise<number>
   /** How many users have a secret that each key has encrypted. Reads all factors. */
   countByKey(): Promise<{ keyId: string; users: number }[]>
   /**
    * Removes all factors and recovery codes of a user and ends all sessions. With a password, it also replaces that by
-   * a temporary one. Null for an unknown id.
+   * a temporary one. Does nothing without both. Returns how many factors it removed; null for an unknown id.
    */
   reset(
     userId: string,
     password: { hash: string; temporaryUntil: Date } | null,
     change: Change,
-  ): Promise<User | null>
+  ): Promise<number | null>
 }

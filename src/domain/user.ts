@@ -54,17 +54,25 @@ export const USER_STATES = ['active', 'inactive', 'locked', 'waiting'] as const
  */
 export type UserState = (typeof USER_STATES)[number]
 
+/** The kinds of second factors that a user has. */
+export const SECOND_FACTORS = ['none', 'totp', 'passkey', 'totp+passkey'] as const
+export const SECOND_FACTOR_FILTERS = ['none', 'any'] as const
+
 export type UserFilter = {
   /** A part of the email or the name; ASCII letters match in upper and lower case. */
   search?: string
   role?: string
   state?: UserState
+  secondFactor?: (typeof SECOND_FACTOR_FILTERS)[number]
 }
 export type UserPage = { after: string; limit: number }
 /** `next` is the `after` of the next page; null at the end. */
 export type ListedUsers = { users: ListedUser[]; next: string | null }
 /** `lastLoginAt` is null if none is known. */
-export type ListedUser = User & { lastLoginAt: Date | null }
+export type ListedUser = User & {
+  lastLoginAt: Date | null
+  secondFactor: (typeof SECOND_FACTORS)[number]
+}
 
 /** What an administrator may change of a user, apart from its password and its state. */
 export type UserFields = Partial<UserDetails>

@@ -33,7 +33,7 @@ class Account {
 const SECRETS = [
   ...['password', 'passwordHash', 'password_hash', 'accessToken', 'refreshToken', 'token'],
   ...['authorization', 'cookie', 'headers', 'body', 'query', 'url'],
-  ...['otp', 'newOtp', 'secret', 'recoveryCodes', 'passkey'],
+  ...['otp', 'newOtp', 'secret', 'recoveryCode', 'recoveryCodes', 'passkey', 'newPasskey'],
 ]
 const HIDING_PLACES: [what: string, value: object][] = [
   ...SECRETS.map((name): [string, object] => [`the field "${name}"`, { [name]: CANARY }]),

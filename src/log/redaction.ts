@@ -4,7 +4,7 @@ import { safeJson } from './printable.ts'
 
 /** Names of fields that are never logged, at any depth. */
 const SECRET =
-  /^((current|new)?password|(password_?|new)hash|(new)?otp|secret|recoverycodes|passkey|privatekey|((access|refresh)_?|device)?token|(proxy-)?authorization|(set-)?cookie|csrf|x-csrf-token|(raw)?headers|body|query|url)$/i
+  /^((current|new)?password|(password_?|new)hash|secret|(new)?(otp|passkey)|recoverycodes?|privatekey|((access|refresh)_?|device)?token|(proxy-)?authorization|(set-)?cookie|csrf|x-csrf-token|(raw)?headers|body|query|url)$/i
 /** Values that are nested deeper are left out. */
 const MAX_DEPTH = 4
 /** All fields and entries of a line together. Also ends circular references. */

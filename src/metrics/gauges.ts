@@ -11,6 +11,7 @@ export type Sources = {
   clockOffsetMs: () => number
   purgedAt: () => Date
   lostLogLines: () => number
+  usersWithFactor: () => number
   /** Null without an admin API. */
   adminTokens: (() => { name: string; expiresAt: Date }[]) | null
   /** Null for SQLite. */
@@ -62,6 +63,11 @@ export function addGauges(registers: Registry[], sources: Sources): void {
       () => Math.min(...certificateExpiries().map(Number)) / 1000,
     )
   }
+  addGauge(
+    'users_with_second_factor',
+    'Users that have a second factor, counted every 10 minutes beside a scrape; NaN until the first count',
+    sources.usersWithFactor,
+  )
   new Counter({
     name: 'log_lines_lost_total',
     help: 'Lines of the log that could not be written',

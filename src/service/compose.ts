@@ -13,6 +13,7 @@ import { login } from '../login/login.ts'
 import { createPace } from '../login/pace.ts'
 import { createPasswords } from '../login/passwords.ts'
 import { createThrottle } from '../login/throttle.ts'
+import { readBeside } from '../metrics/read-beside.ts'
 import { createAccessTokenReader } from '../session/access-token.ts'
 import { createEndedFeed } from '../session/ended-feed.ts'
 import { createReadLimit, createRefreshLimits } from '../session/rate-limit.ts'
@@ -20,6 +21,9 @@ import type { Drain } from './drain.ts'
 import { observeLogin, observeThrottle } from './observe.ts'
 import type { Parts } from './open.ts'
 import { createReadiness } from './readiness.ts'
+
+/** Counting reads an index of all factors: a quarter of a second for a million. */
+const COUNT_USERS_EVERY_MS = 10 * 60_000
 
 export type Servers = Awaited<ReturnType<typeof composeServers>>
 
@@ -48,18 +52,7 @@ export async function composeServers(
     isStopping,
     log,
   )
-  let adminTokens = parts.adminTokens
-  /** Those of the last scrape, which starts to read them again: a stalled database must not delay it. */
-  const lastTokens = () => {
-    const reading = store.adminTokens.list(ALL_TOKENS)
-    reading.then(
-      read => {
-        adminTokens = read
-      },
-      () => {},
-    )
-    return adminTokens
-  }
+  const readTokens = () => store.adminTokens.list(ALL_TOKENS)
   metrics.read({
     queueDepth: hashQueue.depth,
     certificateExpiries: () =>
@@ -70,7 +63,8 @@ export async function composeServers(
     clockOffsetMs: clusterClock.offsetMs,
     purgedAt,
     lostLogLines: log.countLost,
-    adminTokens: config.adminPort > 0 ? lastTokens : null,
+    adminTokens: config.adminPort > 0 ? readBeside(readTokens, parts.adminTokens) : null,
+    usersWithFactor: readBeside(store.secondFactors.countUsers, Number.NaN, COUNT_USERS_EVERY_MS),
     // A stalled disk must not delay a scrape.
     connections:
       config.database.engine === 'postgres' ? parts.database.maintenance.countConnections : null,

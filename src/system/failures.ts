@@ -3,7 +3,9 @@
 
 type Details = {
   /** `output-closed`: the reader closed the output, as `| head` does. The command ends without a message. */
-  code?: 'failed' | 'wrong-use' | 'not-found' | 'email-taken' | 'weak-password' | 'output-closed'
+  code?:
+    | ('failed' | 'wrong-use' | 'not-found' | 'email-taken')
+    | ('weak-password' | 'password-known' | 'output-closed')
   /** The part of a request that cannot be used. */
   field?: string | undefined
   /** A word for programs: why a password is refused. */

@@ -37,7 +37,7 @@ const BODIES: Record<string, object> = {
 }
 
 const NAMES =
-  'listUsers addUser getUser changeUser deleteUser getUserData setPassword activateUser deactivateUser lockUser unlockUser listSessions endSessions endSession getThrottle clearThrottle listAudit addToken listTokens revokeToken'
+  'listUsers addUser getUser changeUser deleteUser getUserData setPassword resetSecondFactor activateUser deactivateUser lockUser unlockUser listSessions endSessions endSession getThrottle clearThrottle listAudit addToken listTokens revokeToken'
 
 /** Node's client sends a body with these methods only. */
 const bodyFor = (method: string) => (method.startsWith('P') ? {} : undefined)

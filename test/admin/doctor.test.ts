@@ -281,6 +281,33 @@ describe('no admin token, or one with an end that is near, past or too far, is a
 })
 
 for (const engine of ENGINES_BY_RUN) {
+  test(`second factors whose key the file lacks are counted by key, on ${engine}`, async () => {
+    const other = await setUpCli(engine)
+    const found = () => detailOf('second factors', other)
+    const insert = async (keyId: string, users: number) => {
+      for (let i = 0; i < users; i++) {
+        const id = randomUUID()
+        await other.database.rows(`insert into users (id, email, name, password_hash)
+          values ('${id}', '${id}@example.org', 'A', '')`)
+        await other.database.rows(`insert into second_factors (user_id, kind, secret)
+          values ('${id}', 'totp', '${keyId}.${'-_aZ09'.repeat(11)}')`)
+      }
+    }
+    await insert('gone', 1)
+    assert.equal(await found(), undefined, 'without a key file, the check of the keys says so')
+    const rotated = JSON.parse((await other.run(['keys', 'rotate', '--json'])).stdout)
+    const { keyId } = rotated.find((key: { state: string }) => key.state === 'encrypting')
+    await insert(keyId, 3)
+    await insert('an.older.one', 2)
+    const lacks =
+      'lacks the key an.older.one (2 users) and gone (1 user): restore the file of a backup'
+    const reset = 'without it, these users need a reset ("users reset-second-factor")'
+    const file = join(other.dataDir, 'signing-keys.json')
+    assert.equal(await found(), `problem: 3 of 6 cannot be verified: ${file} ${lacks}; ${reset}`)
+    await other.database.rows(`delete from second_factors where secret not like '${keyId}.%'`)
+    assert.equal(await found(), 'ok: 3 stored, each with its key in the file')
+  })
+
   test(`emails that no login can match, because they are not in canonical form, are counted, and three of them are shown, on ${engine}`, async () => {
     const other = await setUpCli(engine)
     const insert = (emails: string) =>

@@ -5,11 +5,12 @@ import { describe, test } from 'node:test'
 import type { AuditEvent } from '../../src/domain/audit.ts'
 import type { StoredToken } from '../../src/domain/session.ts'
 import { startAdminService } from '../support/admin-service.ts'
+import { newUserWithApp } from '../support/authenticator.ts'
 import { createCli, setUpCli } from '../support/cli.ts'
 import { ENGINES_BY_RUN } from '../support/engines.ts'
 import { fillSessions } from '../support/many-sessions.ts'
 import { own } from '../support/own.ts'
-import { LOGIN, PASSWORD } from '../support/service.ts'
+import { createAddresses, LOGIN, PASSWORD } from '../support/service.ts'
 import { storedText } from '../support/stored-text.ts'
 
 const MANY = 2_500
@@ -185,6 +186,45 @@ for (const engine of ENGINES_BY_RUN) {
         logged.map(({ target }) => target),
         [email],
       )
+    })
+
+    test('a deleted user leaves no second factor and no recovery code', async () => {
+      const people = [await newUserWithApp(service, createAddresses(), null)]
+      people.push(await newUserWithApp(service, createAddresses(), null))
+      const rows = async () => [
+        ...(await service.database.rows('select * from second_factors')),
+        ...(await service.database.rows('select * from recovery_codes')),
+      ]
+      assert.equal((await rows()).length, 22)
+      await command('users', 'delete', people[0]?.email ?? '', '--yes')
+      assert.equal((await service.admin('DELETE', `/users/${people[1]?.email}`)).status, 200)
+      assert.deepEqual(await rows(), [])
+    })
+
+    test('a person gets the second factors and the uses of recovery codes, without what proves them', async () => {
+      const { email, app, recoveryCodes } = await newUserWithApp(service, createAddresses(), null)
+      const [otp = ''] = recoveryCodes
+      assert.equal((await service.call({ body: { email, password: PASSWORD, otp } })).status, 200)
+      const text = await command('users', 'export-data', email)
+      const exported = JSON.parse(text)
+      const { json } = await service.admin('GET', `/users/${email}/data`)
+      const { secondFactors, recoveryCodes: codes } = JSON.parse(JSON.stringify(json)).data
+      assert.deepEqual([exported.secondFactors, exported.recoveryCodes], [secondFactors, codes])
+      const [{ id, createdAt, ...factor }, ...others] = secondFactors
+      assert.ok(id && createdAt && others.length === 0)
+      assert.deepEqual(factor, { kind: 'totp', name: null, lastUsedAt: null })
+      const [{ usedAt }, ...good] = codes
+      assert.ok(usedAt)
+      assert.deepEqual(good, Array(9).fill({ usedAt: null }))
+      const stored = await service.database.rows(
+        'select secret from second_factors union all select digest from recovery_codes',
+      )
+      assert.equal(stored.length, 11)
+      for (const secret of [app.secret, otp, ...stored.map(row => String(row.secret))]) {
+        assert.ok(!text.includes(secret), secret)
+      }
+      assert.equal(exported.sessions.at(-1)?.amr.length, 3)
+      await command('users', 'delete', email, '--yes')
     })
   })
 

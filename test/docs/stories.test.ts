@@ -5,39 +5,44 @@ import { readFileSync } from 'node:fs'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { test } from 'node:test'
+import { newUserWithApp } from '../support/authenticator.ts'
 import { createCli } from '../support/cli.ts'
 import { ENGINES_BY_RUN } from '../support/engines.ts'
 import { own } from '../support/own.ts'
 import { PROJECT } from '../support/process.ts'
-import { PASSWORD, startTestService } from '../support/service.ts'
+import { type Call, PASSWORD, startTestService } from '../support/service.ts'
 
 const text = readFileSync(join(PROJECT, 'docs/operations.md'), 'utf8')
 const transcripts = [...text.matchAll(/```console\n(.*?)\n```/gs)].map(match => match[1] ?? '')
 
-/** As on a terminal, without what differs from run to run: times, ids and the administrator. */
+/** As on a terminal, without what differs from run to run: times, ids, passwords and the administrator. */
 const masked = (transcript: string) =>
   transcript
     .replace(/\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z|<time-+>/g, '<time>')
     .replace(/\b[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}\b/g, '<id>')
     .replace(/cost \d+/g, 'cost <n>')
     .replace(/^(<time>.* )\S+$/gm, '$1<actor>')
+    .replace(/^[\da-z]{4}(-[\da-z]{4}){4}$/gm, '<password>')
     .replace(/^! (admin\.\w+: )?/gm, '')
+    .replace(/^\? 1\n/gm, '')
 
 for (const engine of ENGINES_BY_RUN) {
   test(`the stories in docs/operations.md are true, on ${engine}`, async () => {
     const service = await own(startTestService(engine, { TRUST_PROXY: '127.0.0.1' }))
     const cli = await own(createCli(service.database))
-    const login = async (ip: string, email: string, password: string) => {
+    const call = (ip: string, { from: _, ...given }: Call) => {
       const headers = { 'X-Forwarded-Proto': 'https', 'X-Forwarded-For': ip }
-      return (await service.call({ body: { email, password }, headers })).status
+      return service.call({ ...given, headers })
     }
+    const login = async (ip: string, email: string, password: string, otp?: string) =>
+      (await call(ip, { body: { email, password, otp } })).status
     const replay = async (transcript: string) =>
       assert.equal(masked(await cli.replay(transcript, cli.run)), masked(transcript))
     for (const name of ['Ann', 'Ben', 'Cat']) {
       await service.addUser(`${name}@example.com`, { name })
     }
-    assert.equal(transcripts.length, 2)
-    const [whyNot = '', attack = ''] = transcripts
+    assert.equal(transcripts.length, 3)
+    const [whyNot = '', lostPhone = '', attack = ''] = transcripts
 
     // Ann has logged in at home, and tries an old password at the office.
     assert.equal(await login('198.51.100.20', 'ann@example.com', PASSWORD), 200)
@@ -55,6 +60,18 @@ for (const engine of ENGINES_BY_RUN) {
     assert.equal(await login('203.0.113.7', 'cat@example.com', PASSWORD), 429)
     await replay(attack)
     assert.equal(await login('203.0.113.7', 'cat@example.com', PASSWORD), 200)
+
+    // A thief knows Dora's password, tries four codes and calls the help desk.
+    const [home, thief, email] = ['198.51.100.22', '192.0.2.9', 'dora@example.com']
+    await service.addUser(email)
+    const { app } = await newUserWithApp(
+      { ...service, call: given => call(home, given) },
+      () => home,
+      email,
+    )
+    for (let i = 0; i < 4; i++) await login(thief, email, PASSWORD, app.wrongCode(i))
+    await replay(lostPhone)
+    assert.equal(await login(thief, email, PASSWORD), 401)
 
     // The lines about one user: those with the typed email, and those that have only the id.
     const recipe = /\n(id=.*?)\n```/s.exec(text)?.[1] ?? ''

@@ -112,6 +112,30 @@ for (const engine of ENGINES) {
       assert.equal(pages, 1, 'the last page has no next')
     })
 
+    test('the kinds of second factors are listed, and users without one or with any are found', async () => {
+      const KINDS = { none: [], totp: ['totp'], passkey: ['passkey', 'passkey'] }
+      const kinds = Object.entries({ ...KINDS, 'totp+passkey': ['totp', 'passkey', 'passkey'] })
+      const emailOf = (name: string) => `${name}@factors.example`
+      await insert(kinds.map(([name]) => ({ email: emailOf(name) })))
+      for (const [name, factors] of kinds) {
+        for (const [i, kind] of factors.entries()) {
+          await database.rows(`insert into second_factors (user_id, kind, secret, credential_id)
+            select id, '${kind}', '-', ${kind === 'totp' ? 'null' : `'${i}'`}
+            from users where email = '${emailOf(name)}'`)
+        }
+      }
+      const search = '@factors.example'
+      const { users } = await store.users.list({ search }, { after: '', limit: 10 }, NOW)
+      const listed = users.map(({ email, secondFactor }) => [email, secondFactor])
+      const expected = kinds.map(([name]) => [emailOf(name), name])
+      assert.deepEqual(listed.toSorted(), expected.toSorted())
+      assert.deepEqual(await emailsOf({ search, secondFactor: 'none' }), [emailOf('none')])
+      const others = Object.keys(KINDS).slice(1).concat('totp+passkey').map(emailOf)
+      assert.deepEqual(await emailsOf({ search, secondFactor: 'any' }), others.toSorted())
+      assert.deepEqual(await emailsOf({ search, secondFactor: 'any', state: 'locked' }), [])
+      assert.equal(await store.secondFactors.countUsers(), 3)
+    })
+
     test('a search looks at 10,000 users per page, so pages may be empty', async () => {
       await database.rows(`with recursive n (i) as (select 1 union all select i + 1 from n where i < 20500)
         insert into users (email, password_hash, name) select 'many' || i || '@example.com', '-', 'X' from n`)
@@ -122,6 +146,8 @@ for (const engine of ENGINES) {
       const first = await store.users.list({ search: 'needle' }, { after: '', limit: 5 }, NOW)
       assert.deepEqual(first.users, [])
       assert.notEqual(first.next, null)
+      const withAny = await list({ secondFactor: 'any', search: 'many' })
+      assert.deepEqual([withAny.emails, withAny.pages], [[], 3])
     })
   })
 }

@@ -5,7 +5,7 @@ import type { Opening } from '../../src/domain/attempt.ts'
 import { addRemoved, NONE_REMOVED } from '../../src/domain/maintenance.ts'
 import { type FactorsChange, NO_FACTORS } from '../../src/domain/second-factor.ts'
 import type { Store } from '../../src/domain/store.ts'
-import { USER_STATES } from '../../src/domain/user.ts'
+import { SECOND_FACTOR_FILTERS, USER_STATES } from '../../src/domain/user.ts'
 import { limitsOf } from '../../src/login/scopes.ts'
 import {
   byEmail,
@@ -134,6 +134,10 @@ export async function useEverything(store: Store, database: TestDatabase): Promi
       }
     }
   }
+  for (const secondFactor of SECOND_FACTOR_FILTERS) {
+    await store.users.list({ secondFactor }, { after: '', limit: 10 }, now)
+  }
+  await store.secondFactors.listRecoveryCodes(userId)
   const limits = limitsOf({ pair: 5, email: 20, client: 50, network: 500 })
   assert.equal((await store.throttle.read(scopes, now)).length, 3)
   assert.equal((await store.throttle.readOfEmail(digest(email), limits, now)).length, 2)

@@ -64,7 +64,12 @@ function administer({ store, now, env }: TestService) {
   const passwordRules = { minLength: 8, brandName: '', toOverrule: '' }
   const deps = {
     ...{ store, clock: now, by: changeAt().by, hashPassword: async () => '-', passwordRules },
-    ...{ budgets, bcryptCost: 4, oneAtATime: <T>(work: () => Promise<T>) => work() },
+    ...{
+      budgets,
+      bcryptCost: 4,
+      secondFactorRoles: [],
+      oneAtATime: <T>(work: () => Promise<T>) => work(),
+    },
   }
   return {
     deps,

@@ -45,12 +45,12 @@ type AdminAppDeps = ServerDeps & {
 
 export function buildAdminApp(deps: AdminAppDeps): FastifyInstance {
   const { config, clock, metrics } = deps
-  const { bcryptCost, budgets } = config
+  const { bcryptCost, budgets, secondFactorRoles } = config
   const oneAtATime = createWorkQueue()
   const toOverrule = 'send "allowWeak": true with a "write" token'
   const store = queueOperations(deps.store)
   const shared = {
-    ...{ store, clock, budgets, bcryptCost, oneAtATime },
+    ...{ store, clock, budgets, bcryptCost, secondFactorRoles, oneAtATime },
     hashPassword: (password: string) => oneAtATime(() => bcrypt.hash(password, bcryptCost)),
     passwordRules: { ...config.passwordRules, toOverrule },
   }
@@ -123,6 +123,7 @@ const CODE_OF: Partial<Record<Failure['code'], FailureCode>> = {
   'not-found': 'NOT_FOUND',
   'email-taken': 'EMAIL_TAKEN',
   'weak-password': 'INVALID_REQUEST',
+  'password-known': 'PASSWORD_KNOWN',
   'wrong-use': 'INVALID_REQUEST',
 }
 

@@ -36,5 +36,7 @@ export const ADMIN_API: ApiDescription = {
     FORBIDDEN: 'the role of the token does not allow the request, or one of its fields',
     NOT_FOUND: 'there is no such user or live session',
     EMAIL_TAKEN: 'there is already a user with this email',
+    PASSWORD_KNOWN:
+      'wrong codes came with the right password, so a second factor is reset only with `generate`',
   },
 }

@@ -67,8 +67,17 @@ export async function handle(
 
 const inQuery = (method: string) => ['GET', 'HEAD', 'DELETE'].includes(method)
 
-function fieldsOf({ fields, list }: Operation): Fields {
-  const own = Object.entries(fields).filter(([, { only }]) => only !== 'command')
+/** In a query, a flag is text. */
+const QUERY_FLAG = { enum: ['true', 'false'], parse: () => (typed: string) => typed === 'true' }
+
+function fieldsOf({ request, fields, list }: Operation): Fields {
+  const [method = ''] = request?.split(' ') ?? []
+  const own = Object.entries(fields)
+    .filter(([, { only }]) => only !== 'command')
+    .map(([name, field]) => {
+      const isFlag = field.type === 'boolean' && inQuery(method)
+      return [name, isFlag ? { about: field.about, ...QUERY_FLAG } : field]
+    })
   const about = '`next` of the previous page.'
   return {
     ...Object.fromEntries(own),

@@ -1,6 +1,6 @@
 // The objects in answers of the admin API, and the fields that several of its requests have.
 
-import { USER_STATES, type User, type UserDetails } from '../../domain/user.ts'
+import { SECOND_FACTORS, USER_STATES, type User, type UserDetails } from '../../domain/user.ts'
 import { named, object, orNull, whole } from '../../http/openapi/operation.ts'
 import {
   ID,
@@ -9,6 +9,7 @@ import {
   TIME,
   USER_FIELDS,
 } from '../../http/openapi/schemas.ts'
+import { FACTOR_FIELDS } from '../../http/routes/sessions.ts'
 import { clientParser, countParser } from '../input/values.ts'
 
 export const PAGE_MAX = 100
@@ -31,7 +32,7 @@ export function listOf(items: object) {
   return { type: 'array', items }
 }
 
-const INTEGER = { type: 'integer', examples: [0] }
+export const INTEGER = { type: 'integer', examples: [0] }
 const WAITS_UNTIL = orNull(TIME, 'Null if it need not wait.')
 const DIGEST = {
   type: 'string',
@@ -100,7 +101,11 @@ export const ADDED_USER_FIELDS = { id, email, name, role } satisfies Record<
 export const SHOWN_USER = named('User', whole(SHOWN_USER_FIELDS))
 export const LISTED_USER = named(
   'ListedUser',
-  whole({ ...SHOWN_USER_FIELDS, lastLoginAt: LAST_LOGIN_AT }),
+  whole({
+    ...SHOWN_USER_FIELDS,
+    lastLoginAt: LAST_LOGIN_AT,
+    secondFactor: { type: 'string', enum: SECOND_FACTORS },
+  }),
 )
 
 export const SHOWN_SESSION = named('Session', whole(SHOWN_SESSION_FIELDS))
@@ -129,6 +134,12 @@ export const DEVICE_WITH_FAILURES = named(
     ...{ id: ID, userId: id, createdAt: TIME, lastUsedAt: TIME, expiresAt: TIME, userAgent },
     ...{ failures: INTEGER, budget: INTEGER, waitsUntil: WAITS_UNTIL },
   }),
+)
+
+export const SECOND_FACTOR = named('SecondFactor', whole(FACTOR_FIELDS))
+export const RECOVERY_CODE = named(
+  'RecoveryCode',
+  whole({ usedAt: orNull(TIME, 'Null if it is still good.') }),
 )
 
 const SCOPE = named(
@@ -201,6 +212,13 @@ export const EXPLANATION = named(
   whole({
     ...SHOWN_USER_FIELDS,
     hashCost: orNull(INTEGER, 'Null if the stored hash cannot be used.'),
+    factors: listOf(SECOND_FACTOR),
+    recoveryCodesLeft: INTEGER,
+    isSecondFactorDemanded: {
+      type: 'boolean',
+      description: 'By `SECOND_FACTOR_ROLES`.',
+      examples: [false],
+    },
     liveSessions: INTEGER,
     lastLoginAt: LAST_LOGIN_AT,
     devices: listOf(DEVICE_WITH_FAILURES),
@@ -213,6 +231,7 @@ export const EXPLANATION = named(
             enum: [
               ...['must-wait', 'can-log-in', 'inactive', 'locked', 'unreachable-email'],
               ...['unusable-hash', 'temporary-password-ended', 'must-change-password'],
+              ...['must-set-up-second-factor', 'only-known-devices', 'too-many-guesses'],
             ],
           },
           until: {
@@ -225,7 +244,7 @@ export const EXPLANATION = named(
         ['kind'],
       ),
       description:
-        'What the right password would lead to, on a device that is not known. `because` is the scope that must wait.',
+        'What the right password and code would lead to, on a device that is not known. `because` is the scope that must wait.',
     },
     throttle: THROTTLE,
   }),

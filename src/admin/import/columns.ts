@@ -28,13 +28,13 @@ export type ColumnOptions = {
 
 type Unlisted = 'isIdGiven' | 'isNameMade' | 'allowWeak' | 'passwordHash'
 
-/** An export has them in this order, then `LAST_LOGIN_AT`, and may add the hash. */
+/** An export has them in this order, then `REPORTED_FIELDS`, and may add the hash. */
 export const EXPORTED_FIELDS = Object.keys({
   ...{ id: 1, email: 1, name: 1, role: 1, isActive: 1, lockedUntil: 1, temporaryUntil: 1 },
   createdAt: 1,
 } satisfies Record<Exclude<keyof ImportedUser, Unlisted>, 1>)
-/** Shows dormant accounts. An import leaves it out: the user has not logged in here yet. */
-export const LAST_LOGIN_AT = 'lastLoginAt' satisfies keyof ListedUser
+/** For auditors. An import leaves them out: the user has neither logged in here yet nor set up a second factor. */
+export const REPORTED_FIELDS = ['lastLoginAt', 'secondFactor'] satisfies (keyof ListedUser)[]
 /** A column with the opposite of `isActive`, or the time since when a user is not active. */
 export const IS_OFF = '!isActive'
 export const MAPPED_FIELDS = [...EXPORTED_FIELDS, 'passwordHash', 'password', IS_OFF]
@@ -59,8 +59,9 @@ export function readColumns(name: string, records: Records, options: ColumnOptio
     )
   }
   const own = Object.fromEntries([...EXPORTED_FIELDS, secret].map(field => [field, field]))
+  const reported = Object.fromEntries(REPORTED_FIELDS.map(field => [field, null]))
   const known: Record<string, string | null> = {
-    ...(format?.columns ?? { ...own, [LAST_LOGIN_AT]: null }),
+    ...(format?.columns ?? { ...own, ...reported }),
     ...map,
     ...{ [REASON]: null, [format?.confirmed ?? REASON]: null },
   }

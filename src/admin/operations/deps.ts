@@ -2,10 +2,12 @@
 import type { Budgets } from '../../domain/attempt.ts'
 import type { Actor, Change } from '../../domain/audit.ts'
 import type { Store } from '../../domain/store.ts'
+import type { DemandingRoles } from '../../session/demanded-factor.ts'
 
 export type AdminStore = Pick<
   Store,
-  'users' | 'sessions' | 'devices' | 'throttle' | 'adminTokens' | 'audit' | 'imports'
+  | ('users' | 'secondFactors' | 'sessions' | 'devices')
+  | ('throttle' | 'adminTokens' | 'audit' | 'imports')
 >
 
 export type AdminDeps = {
@@ -15,6 +17,7 @@ export type AdminDeps = {
   by: Actor
   budgets: Budgets
   bcryptCost: number
+  secondFactorRoles: DemandingRoles
   hashPassword: (password: string) => Promise<string>
   passwordRules: {
     minLength: number

@@ -1,8 +1,10 @@
 // Why can this user not log in? Everything that decides about it, and the verdict.
 import { parseHash } from '../../bcrypt/hash-text.ts'
+import { GUESSES, type ListedFactors } from '../../domain/second-factor.ts'
 import type { User } from '../../domain/user.ts'
 import { isReachable } from '../../login/credentials.ts'
 import { deviceScopes } from '../../login/scopes.ts'
+import { demandsSecondFactor } from '../../session/demanded-factor.ts'
 import type { CountedClient } from '../../system/client-group.ts'
 import type { AdminDeps } from './deps.ts'
 import {
@@ -14,7 +16,7 @@ import {
 } from './read-throttle.ts'
 import { type ShownUser, toShownUser } from './user.ts'
 
-/** What the right password would lead to, on a device that is not known. */
+/** What the right password and code would lead to, on a device that is not known. */
 export type Verdict =
   | { kind: 'can-log-in' }
   | { kind: 'inactive' }
@@ -25,6 +27,10 @@ export type Verdict =
   | { kind: 'must-wait'; until: Date; because: ShownScope }
   | { kind: 'temporary-password-ended'; at: Date }
   | { kind: 'must-change-password'; until: Date }
+  | { kind: 'must-set-up-second-factor' }
+  /** Wrong codes came with the right password, so that a code is accepted from known devices only, or not at all. */
+  | { kind: 'only-known-devices' }
+  | { kind: 'too-many-guesses' }
 
 export type Explanation = Awaited<ReturnType<typeof explainUser>>
 
@@ -35,16 +41,20 @@ export async function explainUser(deps: AdminDeps, found: User, client: CountedC
   const throttle = await showThrottle(deps, { email: found.email, client }, now)
   /** Without a cost, the hash cannot be evaluated. */
   const hashCost = parseHash(found.passwordHash)?.cost ?? null
-  const user = toShownUser(found, now)
+  const user = {
+    ...toShownUser(found, now),
+    hashCost,
+    ...(await deps.store.secondFactors.list(found.id)),
+    isSecondFactorDemanded: demandsSecondFactor(deps.secondFactorRoles, found.role),
+  }
   return {
     ...user,
-    hashCost,
     liveSessions: await sessions.countLive(found.id, now),
     /** Null if none is known. */
     lastLoginAt: (await sessions.findLastLogin(found.id))?.at ?? null,
     devices: await listDevices(deps, found, now),
     client: client?.ip ?? null,
-    verdict: decideVerdict({ ...user, hashCost }, throttle, now),
+    verdict: decideVerdict(user, throttle, now),
     throttle,
   }
 }
@@ -70,7 +80,7 @@ export async function listDevices(
 
 /** A login is throttled before it looks at the user. Here the user comes first: waiting does not help an inactive one. */
 function decideVerdict(
-  user: ShownUser & { hashCost: number | null },
+  user: ShownUser & ListedFactors & { hashCost: number | null; isSecondFactorDemanded: boolean },
   { scopes }: ShownThrottle,
   now: Date,
 ): Verdict {
@@ -84,10 +94,14 @@ function decideVerdict(
   if (temporaryUntil && temporaryUntil <= now) {
     return { kind: 'temporary-password-ended', at: temporaryUntil }
   }
+  const hasFactor = user.factors.length > 0
+  const guesses = hasFactor ? user.failedSecondSteps : 0
+  if (guesses >= GUESSES.knownDevice) return { kind: 'too-many-guesses' }
+  if (guesses >= GUESSES.unknownDevice) return { kind: 'only-known-devices' }
   const until = latestOf(scopes.flatMap(({ waitsUntil }) => waitsUntil ?? []))
   const because = scopes.find(({ waitsUntil }) => waitsUntil === until)
   if (until && because) return { kind: 'must-wait', until, because }
-  return temporaryUntil
-    ? { kind: 'must-change-password', until: temporaryUntil }
-    : { kind: 'can-log-in' }
+  if (temporaryUntil) return { kind: 'must-change-password', until: temporaryUntil }
+  const lacksFactor = user.isSecondFactorDemanded && !hasFactor
+  return { kind: lacksFactor ? 'must-set-up-second-factor' : 'can-log-in' }
 }

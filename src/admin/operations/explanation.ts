@@ -1,5 +1,6 @@
 // The words in which a user, its failures and its waits are shown.
 import type { ScopeName } from '../../domain/attempt.ts'
+import { ALARMING_GUESSES } from '../../domain/second-factor.ts'
 import { WINDOW_MINUTES } from '../../domain/throttle.ts'
 import type { User, UserDetails, UserState } from '../../domain/user.ts'
 import { userState } from '../../login/user-state.ts'
@@ -42,6 +43,14 @@ export function sentenceOf(explained: Explanation): string {
       return `${email} cannot log in: the temporary password ended at ${timeText(verdict.at)} ("users set-password --generate" gives a new one).`
     case 'must-change-password':
       return `${email} can only set a new password: the current one is temporary${untilOf(verdict.until)}.`
+    case 'must-set-up-second-factor':
+      return `${email} can only set up a second factor: the role demands one.`
+    case 'too-many-guesses':
+      return `${email} cannot log in: after so many wrong codes no code is accepted.`
+    case 'only-known-devices':
+      return explained.devices.length > 0
+        ? `${email} can log in on known devices only, after so many wrong codes.`
+        : `${email} cannot log in: after so many wrong codes a known device is needed, and there is none.`
     case 'must-wait': {
       const { because, until } = verdict
       const from = client && because.scope !== 'email' ? `From ${client}, ` : ''
@@ -64,6 +73,29 @@ export function sentenceOf(explained: Explanation): string {
     default:
       return verdict satisfies never
   }
+}
+
+/** What an administrator should know besides the verdict. */
+export function notesOn({ failedSecondSteps: guesses, codeOffsetSeconds }: Explanation): string[] {
+  const passwordKnown = `The right password came with a wrong code ${guesses} times: somebody may know the password ("users set-password --generate" replaces it).`
+  const wrongClock = (offset: number) =>
+    `The last code was ${Math.abs(offset)} seconds ${offset < 0 ? 'late' : 'early'}: check the clock of the phone.`
+  return [
+    ...(guesses >= ALARMING_GUESSES ? [passwordKnown] : []),
+    ...(codeOffsetSeconds === null ? [] : [wrongClock(codeOffsetSeconds)]),
+  ]
+}
+
+function describeFactors(explained: Explanation): string {
+  const { factors, recoveryCodesLeft, isSecondFactorDemanded } = explained
+  const [first] = factors
+  if (!first) return isSecondFactorDemanded ? 'off, although the role demands one' : 'off'
+  const used = latestOf(factors.flatMap(({ lastUsedAt }) => lastUsedAt ?? []))
+  return [
+    `on since ${timeText(first.createdAt)}`,
+    used ? `last used ${timeText(used)}` : 'not used yet',
+    `${count(recoveryCodesLeft, 'recovery code', 'recovery codes')} left`,
+  ].join(', ')
 }
 
 function reasonOf({ scope, failures, budget, maxFailures, maxDailyFailures }: ShownScope): string {
@@ -101,6 +133,7 @@ export function fieldsOfUser(user: Explanation, now: Date): Row {
     'last login': user.lastLoginAt ? timeText(user.lastLoginAt) : 'none is known',
     devices: `${user.devices.length} known${waitingOf(waits.length, latestOf(waits))}`,
     sessions: `${user.liveSessions} live`,
+    'second factor': describeFactors(user),
     'password hash': user.hashCost === null ? 'unusable' : `bcrypt, cost ${user.hashCost}`,
     ...(user.temporaryUntil && { 'temporary password': `until ${timeText(user.temporaryUntil)}` }),
     created: timeText(user.createdAt),

@@ -45,7 +45,7 @@ const PASSWORD_FIELDS = {
 const SEND_ONE = 'Send one of `password`, `passwordHash` and `generate`.'
 
 /** Sent for a generated or temporary password. */
-const PASSWORD_SHOWN = {
+export const PASSWORD_SHOWN = {
   password: { type: 'string', examples: ['4kf2-9wpx-7m0c-q3hd-e8ts'] },
   temporaryUntil: TIME,
 }
@@ -75,14 +75,15 @@ function secretOf(input: PasswordInput, { bcryptCost, clock }: AdminDeps): Secre
   }
 }
 
-function describeEnd({ temporaryUntil }: Secret['shown']): string {
+export function describeEnd({ temporaryUntil }: Secret['shown']): string {
   return temporaryUntil === undefined
     ? ''
     : ` The password is temporary: until ${timeText(temporaryUntil)} it can be used once, to set a new one.`
 }
 
 /** A generated password is alone on its line. */
-const printPassword = ({ password }: { password?: string }) => (password ? `${password}\n` : '')
+export const printPassword = ({ password }: { password?: string }) =>
+  password ? `${password}\n` : ''
 
 /** Refused before the hash if the email is taken: whether the password is the user's must not show. */
 export const addUser = operation(
@@ -139,7 +140,7 @@ export const setPassword = operation(
     event: 'admin.password_set',
     request: 'PUT /users/:user/password',
     summary: 'Set the password of a user',
-    description: 'Ends all sessions.',
+    description: 'Ends all sessions. A second factor stays.',
     forCallers: SEND_ONE,
     examples: ['ann@example.org --generate'],
     fields: PASSWORD_FIELDS,

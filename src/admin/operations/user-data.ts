@@ -1,4 +1,5 @@
-// What is stored about a user, for a person that asks for it. The hash of the password and digests of tokens are left out.
+// What is stored about a user, for a person that asks for it. The hash of the password, the secrets of
+// second factors, and digests of tokens and recovery codes are left out.
 import type { AuditEvent } from '../../domain/audit.ts'
 import type { StoredSession, StoredToken } from '../../domain/session.ts'
 import { named, whole } from '../../http/openapi/operation.ts'
@@ -8,6 +9,8 @@ import {
   LAST_LOGIN,
   listOf,
   PAGE_MAX,
+  RECOVERY_CODE,
+  SECOND_FACTOR,
   SHOWN_USER,
   STORED_SESSION,
   STORED_TOKEN,
@@ -27,7 +30,7 @@ export const getUserData = operation(
     request: 'GET /users/:user/data',
     summary: 'Show everything that is stored about a user',
     description:
-      'For a person that asks for it: also ended sessions, refreshes and audit events. The hash of the password is left out.',
+      'For a person that asks for it: also ended sessions, refreshes and audit events. The hash of the password and the secrets of second factors are left out.',
     examples: ['ann@example.org > ann.json'],
     data: named(
       'UserData',
@@ -35,6 +38,8 @@ export const getUserData = operation(
         user: SHOWN_USER,
         lastLogin: LAST_LOGIN,
         devices: listOf(DEVICE_WITH_FAILURES),
+        secondFactors: listOf(SECOND_FACTOR),
+        recoveryCodes: listOf(RECOVERY_CODE),
         throttle: THROTTLE,
         sessions: listOf(STORED_SESSION),
         refreshTokens: listOf(STORED_TOKEN),
@@ -54,6 +59,10 @@ export const getUserData = operation(
     const user = toShownUser(found, now)
     const throttle = await showThrottle(deps, { email, client: null }, now)
     const devices = await listDevices(deps, found, now)
+    const factors = {
+      secondFactors: (await store.secondFactors.list(id)).factors,
+      recoveryCodes: await store.secondFactors.listRecoveryCodes(id),
+    }
     const lastLogin = await store.sessions.findLastLogin(id)
     const sessions = batches((last: StoredSession | null) =>
       store.sessions.listStored(id, { afterId: last?.id ?? null, limit: PAGE_MAX }),
@@ -68,7 +77,7 @@ export const getUserData = operation(
     })
     const lists = { sessions, refreshTokens, auditEvents }
     return {
-      data: await JsonText.of({ user, lastLogin, devices, throttle, ...lists }),
+      data: await JsonText.of({ user, lastLogin, devices, ...factors, throttle, ...lists }),
       said: { facts: { email }, sentence: `Exported what is stored about ${email}.` },
     }
   },

@@ -1,6 +1,11 @@
 // Operations on users, except those on their passwords.
 import { setTimeout as sleep } from 'node:timers/promises'
-import { USER_STATES, type User, type UserDetails } from '../../domain/user.ts'
+import {
+  SECOND_FACTOR_FILTERS,
+  USER_STATES,
+  type User,
+  type UserDetails,
+} from '../../domain/user.ts'
 import { named, whole } from '../../http/openapi/operation.ts'
 import { TIME } from '../../http/openapi/schemas.ts'
 import { BLOCK_CACHED_MS } from '../../login/throttle.ts'
@@ -19,7 +24,7 @@ import { count, fieldLines } from '../layout.ts'
 import { type About, type Field, listOperation, operation } from '../operation.ts'
 import { type AdminDeps, changeNow } from './deps.ts'
 import { explainUser } from './explain-user.ts'
-import { describeState, fieldsOfUser, sentenceOf, untilOf } from './explanation.ts'
+import { describeState, fieldsOfUser, notesOn, sentenceOf, untilOf } from './explanation.ts'
 import { FOR_EVER, findUser, toShownUser } from './user.ts'
 
 export const IDENTITY_FIELDS = {
@@ -35,7 +40,10 @@ export const listUsers = listOperation(
     summary: 'List users',
     description: 'Ordered by email.',
     forCallers: 'A page may have fewer users than `limit` before the end.',
-    examples: ['--search example.org --limit 100', '--state locked --json'],
+    examples: [
+      ...['--search example.org --limit 100', '--state locked --json'],
+      '--role admin --second-factor none',
+    ],
     fields: {
       search: { about: 'A part of the email or name.', parse: searchParser },
       role: { about: 'Only users with this role.', parse: roleFilterParser },
@@ -43,6 +51,10 @@ export const listUsers = listOperation(
         about:
           'Only users in this state. `locked`: by an administrator. `waiting`: by the throttle.',
         enum: USER_STATES,
+      },
+      secondFactor: {
+        about: 'Only users without a second factor (`none`), or with one (`any`).',
+        enum: SECOND_FACTOR_FILTERS,
       },
     },
   },
@@ -53,9 +65,9 @@ export const listUsers = listOperation(
     async read({ store, clock }, { named: _, ...filter }, { from, limit }) {
       const now = clock()
       const page = await store.users.list(filter, { after: from ?? '', limit }, now)
-      const items = page.users.map(({ lastLoginAt, ...user }) => ({
+      const items = page.users.map(({ lastLoginAt, secondFactor, ...user }) => ({
         ...toShownUser(user, now),
-        lastLoginAt,
+        ...{ lastLoginAt, secondFactor },
       }))
       return { items, next: page.next }
     },
@@ -64,6 +76,7 @@ export const listUsers = listOperation(
       role: user.role,
       created: dayOf(user.createdAt),
       'last login': user.lastLoginAt ? dayOf(user.lastLoginAt) : '-',
+      'second factor': user.secondFactor,
       state: describeState(user, now),
       // The last column, because some scripts have characters that are two columns wide.
       name: user.name,
@@ -100,7 +113,10 @@ export const getUser = operation(
   async (deps, { named, client = null }) => ({
     data: await explainUser(deps, await findUser(deps, named), client),
   }),
-  (explained, _, now) => `${sentenceOf(explained)}\n${fieldLines(fieldsOfUser(explained, now))}`,
+  (explained, _, now) => {
+    const sentences = [sentenceOf(explained), ...notesOn(explained)]
+    return `${sentences.join('\n')}\n${fieldLines(fieldsOfUser(explained, now))}`
+  },
 )
 
 /** It is not atomic if `isActive` comes with other fields: these are changed first, in their own transaction. */
@@ -221,7 +237,7 @@ export const unlockUser = onUser(
     event: 'admin.user_unlocked',
     request: 'DELETE /users/:user/lock',
     summary: 'Unlock a user',
-    description: 'Clears the lock, failures and blocks of the email.',
+    description: 'Clears the lock, failures, wrong codes and blocks of the email.',
     examples: ['ann@example.org'],
   },
   async (deps, { id }) => {
@@ -240,7 +256,7 @@ export const deleteUser = onUser(
     event: 'admin.user_deleted',
     request: 'DELETE /users/:user',
     summary: 'Delete a user',
-    description: 'With all sessions and devices. The audit keeps a pseudonym.',
+    description: 'With all sessions, devices and second factors. The audit keeps a pseudonym.',
     examples: ['ann@example.org --yes'],
     question: email => `Delete ${email} for good?`,
   },

@@ -1,15 +1,17 @@
 // Checks that the database answers and accepts a write, its connections and clock, that the stored users can log in, the
-// admin tokens, and that the key file has the keys of the last rotation.
+// admin tokens, and that the key file has the keys of the last rotation and of the second factors.
 
 import { ALL_TOKENS, checkTokens } from '../../admin/check-tokens.ts'
+import { count } from '../../admin/layout.ts'
 import { MAX_EVALUATED_COST } from '../../bcrypt/hash-text.ts'
 import type { Config } from '../../config/config.ts'
 import type { DatabaseConfig } from '../../config/database.ts'
 import type { AuditStore } from '../../domain/audit.ts'
 import type { MaintenanceStore } from '../../domain/maintenance.ts'
+import type { SecondFactorStore } from '../../domain/second-factor.ts'
 import type { UserStore } from '../../domain/user.ts'
 import { loadKeySet } from '../../keys/key-file.ts'
-import { allKeysOf } from '../../keys/key-set.ts'
+import { allKeysOf, createKeys } from '../../keys/key-set.ts'
 import { isReachable } from '../../login/credentials.ts'
 import {
   describeOffset,
@@ -47,6 +49,7 @@ export async function checkDatabase(config: Config, clock: () => Date): Promise<
         checkDatabaseClock(offsetMs),
         await checkHashes(store.users, config.bcryptCost),
         await checkEmails(store.users),
+        ...(await checkFactors(config, store.secondFactors)),
         ...checkTokens(config, await store.adminTokens.list(ALL_TOKENS), now),
         ...(await checkRotation(config, store.audit)),
       ]
@@ -80,6 +83,29 @@ async function checkRotation({ signingKeysFile }: Config, audit: AuditStore): Pr
   const detail = `${signingKeysFile} lacks the key ${missing.join(' and ')}, which the audit has`
   const advice = 'copy the file from the machine of the last "keys rotate"'
   return [warning('keys', `${detail}: ${advice}`)]
+}
+
+/** A file of an older backup may lack the key that the secrets of second factors need. */
+async function checkFactors(
+  { signingKeysFile }: Config,
+  secondFactors: SecondFactorStore,
+): Promise<Finding[]> {
+  const counts = await secondFactors.countByKey()
+  const keySet = await loadKeySet(signingKeysFile).catch(() => null)
+  // The check of the keys tells why the file cannot be used.
+  if (!keySet || counts.length === 0) return []
+  const { findEncryptionKey } = createKeys(keySet)
+  const missing = counts.filter(({ keyId }) => findEncryptionKey(keyId) === null)
+  const sum = (some: typeof counts) => some.reduce((users, it) => users + it.users, 0)
+  const all = sum(counts)
+  if (missing.length === 0) {
+    return [ok('second factors', `${all} stored, each with its key in the file`)]
+  }
+  const lacking = missing.map(({ keyId, users }) => `${keyId} (${count(users, 'user', 'users')})`)
+  const detail = `${sum(missing)} of ${all} cannot be verified: ${signingKeysFile} lacks the key ${lacking.join(' and ')}`
+  const advice =
+    'restore the file of a backup; without it, these users need a reset ("users reset-second-factor")'
+  return [problem('second factors', `${detail}: ${advice}`)]
 }
 
 function checkDatabaseClock(offsetMs: number): Finding {

@@ -56,6 +56,7 @@ export const PUBLIC_FAILURES = {
 export const ADMIN_FAILURES = {
   INVALID_REQUEST: { status: 400, message: 'The request has a field that cannot be used' },
   EMAIL_TAKEN: { status: 409, message: 'Another user has this email' },
+  PASSWORD_KNOWN: { status: 409, message: 'Somebody may know the password of this user' },
 } as const
 
 const FAILURES = { ...PUBLIC_FAILURES, ...ADMIN_FAILURES }

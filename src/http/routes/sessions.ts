@@ -23,7 +23,7 @@ const OWN_SESSION_FIELDS = {
 }
 
 /** A second factor, as its user sees it. */
-const FACTOR_FIELDS = {
+export const FACTOR_FIELDS = {
   id: ID,
   kind: { type: 'string', enum: ['totp', 'passkey'] },
   name: { type: ['string', 'null'], examples: ['Work laptop'] },

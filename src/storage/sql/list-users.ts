@@ -2,13 +2,21 @@
 // statement takes long.
 import { type RawBuilder, sql } from 'kysely'
 import { WINDOW_MS } from '../../domain/throttle.ts'
-import type { ListedUsers, UserFilter, UserPage } from '../../domain/user.ts'
+import type { ListedUser, ListedUsers, UserFilter, UserPage } from '../../domain/user.ts'
 import type { Engine, EngineName } from './engine.ts'
 import { formatTime, parseTimeOrNull } from './schema.ts'
 import { toUser } from './user-rows.ts'
 
 /** Most users that the conditions are checked on. */
 const CHECKED_PER_PAGE = 10_000
+
+/** The kinds of one user's factors, by one lookup. */
+const SECOND_FACTOR = sql<ListedUser['secondFactor']>`(
+  select case when min(kind) <> max(kind) then 'totp+passkey' else coalesce(min(kind), 'none') end
+  from second_factors where user_id = users.id)`
+/** One lookup in an index. PostgreSQL may turn `not exists` into a join, which reads the factors of all users. */
+const HAS_NO_FACTOR = sql<boolean>`(
+  select 1 from second_factors where user_id = users.id limit 1) is null`
 
 export async function listUsers(
   engine: Engine,
@@ -37,19 +45,26 @@ export async function listUsers(
   const rows = await engine.retrying(() =>
     query
       .selectAll()
+      .select(SECOND_FACTOR.as('second_factor'))
       .$if(lastChecked !== undefined, page => page.where('email', '<=', lastChecked?.email ?? ''))
       .where(users => users.and(conditions))
       .limit(limit + 1)
       .execute(),
   )
-  const users = rows
-    .slice(0, limit)
-    .map(row => ({ ...toUser(row), lastLoginAt: parseTimeOrNull(row.last_login_at) }))
+  const users = rows.slice(0, limit).map(row => ({
+    ...toUser(row),
+    lastLoginAt: parseTimeOrNull(row.last_login_at),
+    secondFactor: row.second_factor,
+  }))
   const next = rows.length > limit ? users.at(-1)?.email : lastChecked?.email
   return { users, next: next ?? null }
 }
 
-function conditionsOf(engine: EngineName, { search, role, state }: UserFilter, now: Date) {
+function conditionsOf(
+  engine: EngineName,
+  { search, role, state, secondFactor }: UserFilter,
+  now: Date,
+) {
   const conditions: RawBuilder<boolean>[] = []
   if (role !== undefined) conditions.push(sql`role = ${role}`)
   if (search !== undefined) conditions.push(contains(engine, search))
@@ -62,6 +77,9 @@ function conditionsOf(engine: EngineName, { search, role, state }: UserFilter, n
   if (state === 'locked') conditions.push(sql`is_active and ${isLocked}`)
   if (state === 'waiting') conditions.push(sql`is_active and ${isWaiting}`)
   if (state === 'active') conditions.push(sql`is_active and not ${isLocked} and not ${isWaiting}`)
+  // The last one, because it costs the most.
+  if (secondFactor === 'none') conditions.push(HAS_NO_FACTOR)
+  if (secondFactor === 'any') conditions.push(sql`not ${HAS_NO_FACTOR}`)
   return conditions
 }
 

@@ -1,7 +1,7 @@
 // Second factors and recovery codes, as logins, users and administrators read them, and their reset.
 import { type Selectable, sql } from 'kysely'
 import type { SecondFactorStore } from '../../domain/second-factor.ts'
-import { writeAudit } from './audit.ts'
+import { changedFacts, writeAudit } from './audit.ts'
 import { endAllSessions, isOfUser } from './end-all-sessions.ts'
 import { type Engine, transact } from './engine.ts'
 import { lockForChange } from './lock-for-change.ts'
@@ -11,6 +11,8 @@ import { toUser } from './user-rows.ts'
 
 /** The id of a key is followed by a dot and these characters (`keys/encryption.ts`). */
 const BASE64URL = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_'
+/** At least so many: an IV of 12, a secret of 20 and a tag of 16 bytes. */
+const ENCRYPTED_MIN_CHARACTERS = 64
 
 export function createSecondFactors(engine: Engine): SecondFactorStore {
   const { db } = engine
@@ -36,18 +38,36 @@ export function createSecondFactors(engine: Engine): SecondFactorStore {
       return { factors, recoveryCodesLeft: Number(rows[0]?.codes_left ?? 0) }
     },
 
+    listRecoveryCodes: async userId => {
+      const rows = await engine.retrying(() =>
+        db
+          .selectFrom('recovery_codes')
+          .select('used_at')
+          .where('user_id', '=', userId)
+          .orderBy('used_at', order => order.asc().nullsLast())
+          .execute(),
+      )
+      return rows.map(row => ({ usedAt: parseTimeOrNull(row.used_at) }))
+    },
+
     async countUsers() {
+      // PostgreSQL would sort for "count(distinct user_id)", for seconds if there are a million.
       const { users } = await engine.retrying(() =>
         db
-          .selectFrom('second_factors')
-          .select(sql<number | string>`count(distinct user_id)`.as('users'))
+          .selectFrom(
+            db.selectFrom('second_factors').select('user_id').distinct().as('with_factor'),
+          )
+          .select(count => count.fn.countAll().as('users'))
           .executeTakeFirstOrThrow(),
       )
       return Number(users)
     },
 
     async countByKey() {
-      const keyId = sql<string>`rtrim(secret, ${sql.lit(BASE64URL)})`
+      const rest = sql`length(secret) - ${sql.lit(ENCRYPTED_MIN_CHARACTERS)}`
+      // Trimming all of them would take several times as long.
+      const keyId = sql<string>`case when ${rest} > 0
+        then rtrim(substr(secret, 1, ${rest}), ${sql.lit(BASE64URL)}) else '' end`
       const rows = await engine.retrying(() =>
         db
           .selectFrom('second_factors')
@@ -64,11 +84,17 @@ export function createSecondFactors(engine: Engine): SecondFactorStore {
       transact(engine, async trx => {
         const found = await lockForChange(engine, trx, 'id', userId)
         if (!found) return null
-        const { numDeletedRows } = await trx
+        const factors = await trx
           .deleteFrom('second_factors')
           .where('user_id', '=', userId)
-          .executeTakeFirst()
-        await trx.deleteFrom('recovery_codes').where('user_id', '=', userId).execute()
+          .returning('kind')
+          .execute()
+        if (factors.length === 0 && !password) return 0
+        const codes = await trx
+          .deleteFrom('recovery_codes')
+          .where('user_id', '=', userId)
+          .returning('used_at')
+          .execute()
         if (password) await trx.deleteFrom('devices').where('user_id', '=', userId).execute()
         await endAllSessions(engine, trx, isOfUser(userId), change.at)
         const temporaryUntil = password && formatTime(password.temporaryUntil)
@@ -88,14 +114,17 @@ export function createSecondFactors(engine: Engine): SecondFactorStore {
           .where('id', '=', userId)
           .returningAll()
           .executeTakeFirstOrThrow()
+        const changed = changedFacts(found, toUser(row))
+        const kinds = factors.map(({ kind }) => kind).toSorted()
+        const recoveryCodesLeft = codes.filter(({ used_at }) => used_at === null).length
         await writeAudit(trx, change, {
           action: 'second_factor.reset',
           target: found.email,
           targetId: userId,
-          before: { factors: Number(numDeletedRows) },
-          after: temporaryUntil ? { temporaryUntil } : null,
+          before: { factors: kinds.join(', ') || null, recoveryCodesLeft, ...changed?.before },
+          after: { factors: null, recoveryCodesLeft: 0, ...changed?.after },
         })
-        return toUser(row)
+        return factors.length
       }),
   }
 }

@@ -66,7 +66,12 @@ export type LoginOutcome =
       rehash: (() => Promise<void>) | null
     }
   /** The password is right, but temporary: it is only good for setting another one, and a second factor if required. */
-  | { kind: 'change-required'; userId: string; isFactorRequired: boolean }
+  | {
+      kind: 'change-required'
+      userId: string
+      hasSecondFactor: boolean
+      isFactorRequired: boolean
+    }
   /** The password is right, but the role of its user demands a second factor: it is only good for setting one up. */
   | { kind: 'second-factor-required'; userId: string }
   /** Password and proof are right, but nothing was changed: the new password is not fit for this user. */

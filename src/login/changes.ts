@@ -45,9 +45,10 @@ export async function prepareChanges(
 ): Promise<Changes> {
   const { id: userId, email, name } = user
   const isDemanded = demandsSecondFactor(deps.secondFactorRoles, user.role)
-  const isFactorRequired = isDemanded && step.kind === 'not-needed'
+  const hasSecondFactor = step.kind === 'proved'
+  const isFactorRequired = isDemanded && !hasSecondFactor
   if (user.temporaryUntil !== null && newPassword === undefined) {
-    return { kind: 'change-required', userId, isFactorRequired }
+    return { kind: 'change-required', userId, hasSecondFactor, isFactorRequired }
   }
   if (isFactorRequired && factorRequest?.kind !== 'set-totp') {
     return { kind: 'second-factor-required', userId }

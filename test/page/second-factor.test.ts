@@ -360,6 +360,17 @@ for (const engine of ENGINES_BY_RUN) {
       assert.ok(isAccount(done), done.text)
     })
 
+    test('without one, what was typed into the field does not ask for a code', async () => {
+      const email = await service.newUser()
+      await makeTemporary(service, email)
+      const visitor = newVisitor()
+      const asked = await visitor.post('/login', { email, password: PASSWORD, otp: '123456' })
+      assert.equal(noticeIn(asked), en.temporary)
+      assert.doesNotMatch(asked.text, /name="otp"/)
+      const fields = { email, password: PASSWORD, 'new-password': NEW_PASSWORD }
+      assert.ok(isAccount(await visitor.submit(asked, '/login/password', fields)))
+    })
+
     test('the account warns that somebody knows the password, until it is changed', async () => {
       const { email, app, visitor } = await loggedIn()
       for (let i = 0; i < 3; i++) {

@@ -95,7 +95,7 @@ function showFormFailure(
     // A code that came with the temporary password was not used up, and is asked for once more.
     const change = {
       notice,
-      otp: typed ? 'required' : 'none',
+      otp: details.hasSecondFactor ? 'required' : 'none',
       isEmailKnown: true,
       isForced,
     } as const

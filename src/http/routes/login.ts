@@ -144,9 +144,9 @@ export async function answerLogin(
       return reply
     }
     case 'change-required': {
-      const { userId, isFactorRequired } = outcome
+      const { userId, hasSecondFactor, isFactorRequired } = outcome
       logOf(request).info({ event: 'password.change_required', userId })
-      return sendFailure(reply, 'PASSWORD_CHANGE_REQUIRED', { isFactorRequired })
+      return sendFailure(reply, 'PASSWORD_CHANGE_REQUIRED', { hasSecondFactor, isFactorRequired })
     }
     case 'second-factor-required':
       logOf(request).info({ event: 'second_factor.required', userId: outcome.userId })

@@ -3,13 +3,13 @@
 import { randomUUID } from 'node:crypto'
 import type { CredentialsChange } from '../domain/attempt.ts'
 import type { FactorsChange } from '../domain/second-factor.ts'
-import type { User } from '../domain/user.ts'
 import type { HashSlot } from '../hashing/hash-queue.ts'
 import { encrypt } from '../keys/encryption.ts'
 import type { Keys } from '../keys/key-set.ts'
 import { type DemandingRoles, demandsSecondFactor } from '../session/demanded-factor.ts'
 import type { ShedReason } from './admission.ts'
 import type { FactorFlaw, FactorRequest, LoginAttempt, LoginOutcome } from './attempt.ts'
+import type { Verified } from './decision.ts'
 import { findPasswordFlaw } from './password-rules.ts'
 import type { Passwords } from './passwords.ts'
 import { digestOfRecoveryCode, makeRecoveryCodes } from './recovery-codes.ts'
@@ -38,8 +38,7 @@ type Changes =
 export async function prepareChanges(
   deps: ChangeDeps,
   { password, newPassword, factorRequest }: Asked,
-  user: User,
-  step: Exclude<SecondStep, { kind: 'unproved' }>,
+  { user, step }: Verified,
   slot: HashSlot,
   finishByMs: () => number,
 ): Promise<Changes> {

@@ -109,10 +109,7 @@ async function tryToLogIn(
     }
   }
 
-  const preparing = await prepareChanges(
-    ...([deps, attempt, decision.user, decision.step, slot] as const),
-    () => finishByMs(2),
-  )
+  const preparing = await prepareChanges(deps, attempt, decision, slot, () => finishByMs(2))
   if (preparing.kind !== 'ready') {
     const { ip, userAgent } = attempt.client
     if (preparing.kind === 'shed') await store.attempts.release(scopes)

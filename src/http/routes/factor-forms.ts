@@ -56,8 +56,9 @@ export function secretOf(request: FastifyRequest): string {
   return sent ? toBase32(sent) : makeSecret()
 }
 
+/** A request line may name a host too: the form must not be sent there. */
 export function pathOf({ url }: FastifyRequest): string {
-  return url.replace(/\?.*/s, '')
+  return /\/login\/[^?]*/.exec(url)?.[0] ?? ''
 }
 
 export function factorFormRoute(deps: FactorDeps, kind: Kind) {

@@ -43,9 +43,11 @@ for (const engine of ENGINES_BY_RUN) {
   describe(`the second step on ${engine}`, async () => {
     /** Holds back what settles an attempt, until the test lets it go on. */
     let beforeSuccess = async () => {}
+    let beforeFailure = async () => {}
     const service = await ownSessions(engine, UNLIMITED, null, store =>
       wrapMethods(store, (name, operation) => async (...values) => {
         if (name === 'attempts.succeed') await beforeSuccess()
+        if (name === 'attempts.fail') await beforeFailure()
         return operation(...values)
       }),
     )
@@ -374,6 +376,16 @@ for (const engine of ENGINES_BY_RUN) {
       // A wrong password with a wrong code is none either.
       await login(email, app.wrongCode(), {}, 'wrong')
       assert.equal((await userOf(email)).failedSecondSteps, 0)
+    })
+
+    test('a guess at a user that is deleted meanwhile raises no alarm', async () => {
+      const { email, app } = await newUser()
+      beforeFailure = async () => void (await byEmail(service.store).delete(email, changeAt()))
+      const lines = await loggedBy(service, async () => {
+        assert.equal((await login(email, app.wrongCode())).text, REJECTED)
+      })
+      beforeFailure = async () => {}
+      assert.deepEqual(eventsOf(lines), ['login.failed'])
     })
 
     test('of 40 parallel codes at most ten are of use', async () => {

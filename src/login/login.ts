@@ -177,7 +177,8 @@ function toAlarm(user: User | null, failures: number) {
 }
 
 function toPasswordKnown(user: User | null, guessesBelow: number, guesses: number) {
-  const isCounted = user !== null && user.failedSecondSteps < guessesBelow
+  // There are none if the user was deleted meanwhile.
+  const isCounted = user !== null && user.failedSecondSteps < guessesBelow && guesses > 0
   return isCounted && (guesses === ALARMING_GUESSES || guesses % ALARM_EVERY_GUESSES === 0)
     ? { userId: user.id, guesses }
     : null

@@ -288,7 +288,7 @@ function credentialsOf(
 function fieldsOf({ properties = {}, required = [] }: JsonSchema): Part[] {
   const texts = Object.entries(properties).filter(([, { type }]) => type !== 'boolean')
   return texts.map(([name, { type, examples }]) => {
-    assert.equal(type, 'string', `${name}: only texts are filled`)
+    assert.ok([type].flat().includes('string'), `${name}: only texts are filled`)
     const isInPlain = required.includes(name)
     return { place: 'body', name, isInPlain, plain: () => String(examples?.[0]) }
   })

@@ -1,7 +1,12 @@
 import assert from 'node:assert/strict'
+import { randomBytes } from 'node:crypto'
+import { join } from 'node:path'
 import { after, describe, test } from 'node:test'
 import { decodeJwt } from 'jose'
 import { wrapMethods } from '../../src/domain/operations.ts'
+import { keyIdOf } from '../../src/keys/encryption.ts'
+import { readKeyFile, replaceKeyFile } from '../../src/keys/key-file.ts'
+import type { StoredKey } from '../../src/keys/key-set.ts'
 import { byEmail, changeAt } from '../storage/fixtures.ts'
 import {
   createAuthenticator,
@@ -43,9 +48,11 @@ for (const engine of ENGINES_BY_RUN) {
   describe(`the second step on ${engine}`, async () => {
     /** Holds back what settles an attempt, until the test lets it go on. */
     let beforeSuccess = async () => {}
+    let beforeFailure = async () => {}
     const service = await ownSessions(engine, UNLIMITED, null, store =>
       wrapMethods(store, (name, operation) => async (...values) => {
         if (name === 'attempts.succeed') await beforeSuccess()
+        if (name === 'attempts.fail') await beforeFailure()
         return operation(...values)
       }),
     )
@@ -390,6 +397,16 @@ for (const engine of ENGINES_BY_RUN) {
       assert.equal((await login(email, app.code())).status, 200)
     })
 
+    test('a guess at a user that is deleted meanwhile raises no alarm', async () => {
+      const { email, app } = await newUser()
+      beforeFailure = async () => void (await byEmail(service.store).delete(email, changeAt()))
+      const lines = await loggedBy(service, async () => {
+        assert.equal((await login(email, app.wrongCode())).text, REJECTED)
+      })
+      beforeFailure = async () => {}
+      assert.deepEqual(eventsOf(lines), ['login.failed'])
+    })
+
     test('of 40 parallel codes at most ten are of use', async () => {
       const { email, app } = await newUser()
       // Nine guesses settle before the right code does: the tenth is the last that may be right.
@@ -424,6 +441,52 @@ for (const engine of ENGINES_BY_RUN) {
       assert.deepEqual(reasonsOf(lines), ['factor-unreadable'])
       assert.equal((await login(one.email, one.app.code())).status, 200)
     })
+  })
+
+  test(`a successful login encrypts the secret with the newest key of the file, so that an older one can go, on ${engine}`, async () => {
+    const service = await ownSessions(engine, UNLIMITED)
+    const newAddress = createAddresses()
+    const path = join(service.dataDir, 'signing-keys.json')
+    const { keys } = await readKeyFile(path)
+    const old = keys.find(({ use }) => use === 'enc')
+    assert.ok(old)
+    let reloads = 0
+    const replaceKeys = async (changed: StoredKey[]) => {
+      await replaceKeyFile(path, { keys: changed })
+      reloads++
+      await until(async () => service.logText().split('"keys.reloaded"').length - 1 === reloads)
+    }
+    const [owner, other] = [
+      await newUserWithApp(service, newAddress),
+      await newUserWithApp(service, newAddress),
+    ]
+    const login = async (otp: string, { email } = owner) => {
+      const answer = await service.call({ body: { email, password: PASSWORD, otp } })
+      return answer.status
+    }
+    const keyOfOwner = async () => {
+      const user = await service.store.users.findByEmail(owner.email)
+      const { totp } = await service.store.secondFactors.findProofs(user?.id ?? '', '')
+      return keyIdOf(totp?.secret ?? '')
+    }
+    const newer = { ...old, kid: 'newer', k: randomBytes(32).toString('base64url') }
+    const nbf = Math.floor(service.now().getTime() / 1000)
+    await replaceKeys([...keys, { ...newer, nbf }])
+    for (const otp of [owner.app.wrongCode(), owner.recoveryCodes[0] ?? '']) {
+      await login(otp)
+      assert.equal(await keyOfOwner(), old.kid)
+    }
+    assert.equal(await login(owner.app.code()), 200)
+    assert.equal(await keyOfOwner(), 'newer')
+
+    await replaceKeys([...keys.filter(key => key !== old), { ...newer, nbf }])
+    service.advance(STEP_MS)
+    assert.equal(await login(owner.app.code()), 200)
+    const lines = await loggedBy(service, async () => {
+      assert.equal(await login(other.app.code(), other), 401)
+    })
+    assert.equal(lines[0]?.reason, 'factor-unreadable')
+    assert.equal(await login(other.recoveryCodes[0] ?? '', other), 200)
   })
 
   describe(`a demanded second factor on ${engine}`, async () => {

@@ -4,11 +4,14 @@ import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { after, test } from 'node:test'
 import bcrypt from 'bcrypt'
+import { wrapMethods } from '../../src/domain/operations.ts'
+import type { Store } from '../../src/domain/store.ts'
 import { byEmail, changeAt } from '../storage/fixtures.ts'
 import { ENGINES } from '../support/engines.ts'
 import { own } from '../support/own.ts'
 import { IS_FULL } from '../support/proof.ts'
 import { createRawClient } from '../support/raw-connection.ts'
+import { createRefused } from '../support/refused.ts'
 import {
   type Call,
   LOGIN,
@@ -137,6 +140,53 @@ for (const engine of ENGINES) {
   })
 }
 
+for (const engine of ENGINES) {
+  test(`the time does not reveal whether a password is right, or how many second factors there are, on ${engine}`, async context => {
+    /** The control: its failures take one more write. */
+    let slowId: string | null = null
+    const slower = (store: Store) =>
+      wrapMethods(store, (name, operation) => async (...values) => {
+        if (name === 'attempts.fail' && values[1] === slowId) {
+          await store.maintenance.checkWritable(new Date())
+        }
+        return operation(...values)
+      })
+    const service = await own(startTestService(engine, UNLIMITED, null, undefined, slower))
+    const refused = await createRefused(service, () => '127.0.0.2')
+    slowId = await service.addUser('slow@example.com')
+    const control = 'control, one more write'
+    refused.push({
+      ...{ name: control, reason: 'wrong-password', email: 'slow@example.com', password: WRONG },
+      otp: () => '',
+    })
+    const call = await callOnSocket(service)
+    const attempts = Object.fromEntries(
+      refused.map(({ name, email, password, otp }) => [
+        name,
+        {
+          // A code is that of the moment.
+          get body() {
+            return { email, password, otp: otp() }
+          },
+        },
+      ]),
+    )
+    await assertAlike(async () => {
+      const times = await measure({ call }, ROUNDS, WARM_UP_ROUNDS, attempts)
+      const all = Object.entries(times).map(([name, list]) => {
+        const comparison = compare(times['without, wrong password'] ?? [], list)
+        const medianMs = rounded(median(list))
+        const figures = `${engine}, ${name}: ${JSON.stringify({ ...comparison, medianMs })}`
+        context.diagnostic(figures)
+        return { name, figures, isDifferent: isDifferent(comparison) }
+      })
+      const isDetected = all.some(({ name, isDifferent }) => name === control && isDifferent)
+      assert.ok(isDetected, 'a difference is detected')
+      return all.filter(({ name }) => name !== control)
+    })
+  })
+}
+
 /** Its row has a last login, unlike dummy rows. */
 async function addUser(service: TestService, email: string, kind: string): Promise<void> {
   const id = await service.addUser(email)
@@ -231,8 +281,10 @@ async function measure(
   const times: Record<string, number[]> = Object.fromEntries(names.map(name => [name, []]))
   for (let round = -warmUpRounds; round < rounds; round++) {
     for (const [name, call] of shuffled(Object.entries(attempts))) {
+      // What makes a body is not measured.
+      const made = { ...call }
       const started = performance.now()
-      const { status } = await send(call)
+      const { status } = await send(made)
       const elapsedMs = performance.now() - started
       assert.equal(status, expectedStatus)
       if (round >= 0) times[name]?.push(elapsedMs)

@@ -97,7 +97,7 @@ const VERSIONS = [
   },
   {
     version: 'version 0.3',
-    change: `update kysely_migration set name = '0001-initial'`,
+    change: `update kysely_migration set name = '0001-initial' where name = '0100-initial'`,
     message:
       /cannot be used: its tables were made by version 0\.3 or an earlier one: carry the users over to an empty database, with "users export --with-hashes" of that version and "users import" of this one\.?\n/,
     commands: [['users', 'list'], ['database', 'migrate'], ['doctor']],

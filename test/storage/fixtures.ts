@@ -71,6 +71,19 @@ export function makeSuccessor(issuedAt: Date, expiresAt: Date) {
   return { id: randomUUID(), digest: randomUUID(), keyId: 'k', issuedAt, expiresAt, ...caller }
 }
 
+/** A second factor that no key decrypts, and ten recovery codes. */
+export async function addTestFactor(store: Store, id: string, email: string, now: Date) {
+  const user = await store.users.findById(id)
+  assert.ok(user)
+  const scopes = makeScopes(email)
+  await store.attempts.reserve(scopes, email, now)
+  const recoveryDigests = Array.from({ length: 10 }, () => digest(randomUUID()))
+  const factor = { id: randomUUID(), secret: 'key.secret', usedTo: now }
+  const factors = { kind: 'set-totp' as const, ...factor, recoveryDigests }
+  const change = { newHash: null, factors, keptDeviceId: null }
+  assert.ok(await openFor(store, user, scopes, now, undefined, undefined, { change }))
+}
+
 export async function openFor(
   store: Store,
   verified: { id: string; passwordHash: string },

@@ -6,7 +6,7 @@ import type { User } from '../../../src/domain/user.ts'
 import { clientScopes } from '../../../src/login/scopes.ts'
 import { toCountedClient } from '../../../src/system/client-group.ts'
 import { digestOf } from '../../../src/system/identifiers.ts'
-import { changeAt, makeScopes } from '../fixtures.ts'
+import { addTestFactor, changeAt, makeScopes } from '../fixtures.ts'
 import type { Case, Operations } from './loop.ts'
 import { BUDGETS, LIMITS, matches, NEW_PASSWORD, type Subjects } from './subjects.ts'
 
@@ -74,6 +74,8 @@ function describeDeeds({ store, now, hasUser, countLive }: Subjects) {
     ({ EMAIL }: Subject) =>
       hasUser(EMAIL, isAsExpected)
   const hasNoSession = async ({ USER }: Subject) => (await countLive(USER)) === 0
+  const hasNoFactor = async ({ USER }: Subject) =>
+    (await store.secondFactors.list(USER)).factors.length === 0
   const hasToken = async ({ NAME }: Subject) => {
     const all = await adminTokens.list({ after: '', limit: 10_000 })
     return all.some(({ name }) => name === NAME)
@@ -115,6 +117,7 @@ function describeDeeds({ store, now, hasUser, countLive }: Subjects) {
     'throttle.cleared EMAIL': ({ EMAIL, USER }) => fail(makeScopes(EMAIL), EMAIL, USER),
     'throttle.cleared CLIENT': subject => fail(scopesOf(subject), 'unknown@example.com', null),
     'token.revoked NAME': addToken,
+    'second_factor.reset EMAIL': ({ EMAIL, USER }) => addTestFactor(store, USER, EMAIL, now()),
   }
   const deeds: Deed[] = [
     ['users add EMAIL --name Name --password-stdin', null, 'user.added EMAIL', isThere],
@@ -148,6 +151,12 @@ function describeDeeds({ store, now, hasUser, countLive }: Subjects) {
     ['users activate EMAIL', null, 'user.activated EMAIL', isActive],
     ['users lock EMAIL', 'PUT /users/USER/lock {}', 'user.locked EMAIL', isLocked],
     ['users unlock EMAIL', 'DELETE /users/USER/lock', 'user.unlocked EMAIL', isUnlocked],
+    [
+      'users reset-second-factor EMAIL',
+      'DELETE /users/EMAIL/second-factor',
+      'second_factor.reset EMAIL',
+      hasNoFactor,
+    ],
     ['users delete EMAIL --yes', 'DELETE /users/EMAIL', null, isGone],
     ['sessions end EMAIL', 'DELETE /users/USER/sessions', 'sessions.ended EMAIL', hasNoSession],
     ['sessions end SESSION', 'DELETE /sessions/SESSION', 'session.ended SESSION', hasNoSession],

@@ -29,6 +29,8 @@ const CHANGES: Record<keyof typeof INVARIANTS, string> = {
     values ('${HEX}', '${ID}', 'https://app.example.net/', '${'x'.repeat(43)}', '${LATER}')`,
   'a device has no user': `insert into devices values
     ('${ID}', '${ID}', '${HEX}', '${LATER}', '${LATER}', '${LATER}', '')`,
+  'a user without a second factor has a recovery code': `insert into recovery_codes (user_id, digest)
+    values ('${ID}', '${HEX}')`,
   'a counter of the throttle is negative': 'update login_throttle set pending = -1',
   'a row of the throttle expires before its failures for the day are forgiven': `update login_throttle set clears_at = '${LATER}'`,
   'an attempt is pending for longer than its lease': `update login_throttle set pending = 1, lease_ends_at = '${LATER}'`,

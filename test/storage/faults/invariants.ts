@@ -42,6 +42,8 @@ export const INVARIANTS = {
     'select digest as id from login_codes where session_id not in (select id from sessions)',
   'a device has no user': () =>
     'select id from devices where user_id not in (select id from users)',
+  'a user without a second factor has a recovery code': () =>
+    'select digest as id from recovery_codes where user_id not in (select user_id from second_factors)',
   'a counter of the throttle is negative': () =>
     'select key as id from login_throttle where failures < 0 or pending < 0',
   'a row of the throttle expires before its failures for the day are forgiven': () =>

@@ -1,6 +1,7 @@
 // Every operation of the public API that uses the store.
 import { createHash, randomBytes, randomUUID } from 'node:crypto'
 import type { OutgoingHttpHeaders } from 'node:http'
+import { createAuthenticator } from '../../support/authenticator.ts'
 import { until } from '../../support/process.ts'
 import { type Call, PASSWORD } from '../../support/service.ts'
 import {
@@ -92,6 +93,14 @@ export function publicRequests(requests: Requests): Operations<Response> {
     return { ...session, verifier, issue }
   }
 
+  async function newUserWithFactor() {
+    const user = await newUser()
+    const app = createAuthenticator(now)
+    const body = { email: user.email, password: PASSWORD, secret: app.secret, newOtp: app.code() }
+    await call(at('/second-factor', { from: newAddress(), body }))
+    return { ...user, app }
+  }
+
   return {
     async 'POST /login by a program'() {
       const { email, userId, from } = await newUser()
@@ -157,6 +166,42 @@ export function publicRequests(requests: Requests): Operations<Response> {
             throw new Error('the password was changed in part')
           return isReplaced
         },
+      }
+    },
+    // No next login with the password alone: it must fail, unless the change was undone.
+    async 'POST /second-factor that sets one up'() {
+      const { email, userId, from, sessionId } = await newSession()
+      const { secret, code } = createAuthenticator(now)
+      const body = () => ({ email, password: PASSWORD, secret, newOtp: code() })
+      return {
+        run: () => call(at('/second-factor', { from, body: body() })),
+        async isDone() {
+          const { factors, recoveryCodesLeft } = await store.secondFactors.list(userId)
+          const isSetUp = factors.length === 1 && recoveryCodesLeft === 10
+          if (isSetUp === (await isLive(sessionId)))
+            throw new Error('the second factor was set up in part')
+          return isSetUp
+        },
+      }
+    },
+    async 'POST /second-factor that removes it'() {
+      const { email, userId, from, app } = await newUserWithFactor()
+      const body = () => ({ email, password: PASSWORD, secret: null, otp: app.code(1) })
+      const hasNone = async () => (await store.secondFactors.list(userId)).factors.length === 0
+      return { run: () => call(at('/second-factor', { from, body: body() })), isDone: hasNone }
+    },
+    async 'POST /login with a code'() {
+      const { email, userId, from, app } = await newUserWithFactor()
+      const body = () => ({ email, password: PASSWORD, otp: app.code(1) })
+      return { run: () => call(at('/login', { from, body: body() })), isDone: isOpened(userId, 1) }
+    },
+    async 'POST /login with a wrong code'() {
+      const { email, from, app } = await newUserWithFactor()
+      const body = { email, password: PASSWORD, otp: app.wrongCode() }
+      return {
+        success: 401,
+        run: () => call(at('/login', { from, body })),
+        isDone: () => hasUser(email, user => user.failedSecondSteps === 1),
       }
     },
     'POST /password with a wrong password': attempt(401, '/password', {

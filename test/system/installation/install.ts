@@ -19,6 +19,7 @@ installMissing({
   'python3-yaml': '/usr/lib/python3/dist-packages/yaml/__init__.py',
   zsh: '/usr/bin/zsh',
   fish: '/usr/bin/fish',
+  oathtool: '/usr/bin/oathtool',
 })
 
 const TOOLS = join(import.meta.dirname, 'tools')

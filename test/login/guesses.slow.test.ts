@@ -18,7 +18,7 @@ import {
 } from '../support/session-client.ts'
 
 const DAYS = IS_FULL ? 365 : 10
-/** After so many that could let nobody in, the caller gives up for the day; on later days sooner. */
+/** After so many that could not succeed, the caller gives up for the day; on later days sooner. */
 const MAX_USELESS = { first: 30, later: 2 }
 const WINDOW_MS = 15 * MINUTE_MS
 const WINDOWS_PER_DAY = DAY_MS / WINDOW_MS

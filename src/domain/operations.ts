@@ -21,15 +21,8 @@ export const IN_BATCHES: OperationName[] = [
 
 const PARTS: PartName[] = [
   ...(['attempts', 'users', 'secondFactors', 'sessions', 'refreshTokens', 'codes'] as const),
-  ...([
-    'devices',
-    'throttle',
-    'adminTokens',
-    'audit',
-    'imports',
-    'maintenance',
-    'migrations',
-  ] as const),
+  ...(['devices', 'throttle', 'adminTokens', 'audit', 'imports'] as const),
+  ...(['maintenance', 'migrations'] as const),
 ]
 
 export function operationOf(parts: StoreParts, name: OperationName): AnyOperation {

@@ -8,6 +8,11 @@ import type { Change } from './audit.ts'
 export const GUESSES = { unknownDevice: 10, knownDevice: 100 }
 /** Fewer may be the user's own typing errors. */
 export const ALARMING_GUESSES = 3
+/**
+ * A used-up step that is further ahead than this was used while the clock was wrong. It is ignored and overwritten, or the
+ * user's codes would be refused until that time has come. After a smaller error they are: somebody may have seen them.
+ */
+export const USED_AHEAD_MAX_MS = 24 * 3_600_000
 
 /** A user has at most one factor of the kind `totp`. */
 export type Factor = {

@@ -3,7 +3,6 @@ import type { ScopeName } from '../domain/attempt.ts'
 import type { FactorsChange } from '../domain/second-factor.ts'
 import type { User } from '../domain/user.ts'
 import type { ShedReason } from './admission.ts'
-import type { FactorFlaw, FactorRequest } from './changes.ts'
 import type { RejectionReason } from './decision.ts'
 import type { DeviceCookie } from './device.ts'
 import type { OpenedSession } from './open-session.ts'
@@ -13,17 +12,28 @@ import type { Proof } from './second-step.ts'
 export type LoginAttempt = {
   email: string
   password: string
-  proof?: Proof | undefined
+  proof: Proof
   /** If it is given, the login also replaces the password by this one. */
-  newPassword?: string
+  newPassword?: string | undefined
   /** The same for a change of the second factors. */
-  factorRequest?: FactorRequest
+  factorRequest?: FactorRequest | undefined
   client: Client
   /** The value of the device cookie that the caller sent. */
   deviceToken: string | null
   /** The value of the session cookie that the caller sent. A browser's successful login ends that session. */
   sessionCookie: string | null
 }
+
+/** What a login asks to change of the user's second factors. */
+export type FactorRequest =
+  /** `secret` is in base32; `newOtp` shows that an app has it. */
+  | { kind: 'set-totp'; secret: string; newOtp: string }
+  | { kind: 'remove-totp' }
+  | { kind: 'new-recovery-codes' }
+
+/** `field` is what the caller sent. */
+export type FactorFlaw = { field: 'secret' | 'newOtp' | 'recoveryCodes'; reason: FactorFlawReason }
+type FactorFlawReason = 'malformed' | 'wrong_code' | 'no_second_factor' | 'demanded'
 
 export type Client = {
   ip: string
@@ -56,7 +66,12 @@ export type LoginOutcome =
       rehash: (() => Promise<void>) | null
     }
   /** The password is right, but temporary: it is only good for setting another one, and a second factor if required. */
-  | { kind: 'change-required'; userId: string; isFactorRequired: boolean }
+  | {
+      kind: 'change-required'
+      userId: string
+      hasSecondFactor: boolean
+      isFactorRequired: boolean
+    }
   /** The password is right, but the role of its user demands a second factor: it is only good for setting one up. */
   | { kind: 'second-factor-required'; userId: string }
   /** Password and proof are right, but nothing was changed: the new password is not fit for this user. */

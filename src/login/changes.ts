@@ -3,28 +3,18 @@
 import { randomUUID } from 'node:crypto'
 import type { CredentialsChange } from '../domain/attempt.ts'
 import type { FactorsChange } from '../domain/second-factor.ts'
-import type { User } from '../domain/user.ts'
 import type { HashSlot } from '../hashing/hash-queue.ts'
 import { encrypt } from '../keys/encryption.ts'
 import type { Keys } from '../keys/key-set.ts'
 import { type DemandingRoles, demandsSecondFactor } from '../session/demanded-factor.ts'
 import type { ShedReason } from './admission.ts'
-import { findPasswordFlaw, type PasswordFlaw } from './password-rules.ts'
+import type { FactorFlaw, FactorRequest, LoginAttempt, LoginOutcome } from './attempt.ts'
+import type { Verified } from './decision.ts'
+import { findPasswordFlaw } from './password-rules.ts'
 import type { Passwords } from './passwords.ts'
 import { digestOfRecoveryCode, makeRecoveryCodes } from './recovery-codes.ts'
 import { factorContext, type SecondStep } from './second-step.ts'
 import { findCode, parseSecret } from './totp.ts'
-
-/** What a login asks to change of the user's second factors. */
-export type FactorRequest =
-  /** `secret` is in base32; `newOtp` shows that an app has it. */
-  | { kind: 'set-totp'; secret: string; newOtp: string }
-  | { kind: 'remove-totp' }
-  | { kind: 'new-recovery-codes' }
-
-/** `field` is what the caller sent. */
-export type FactorFlaw = { field: 'secret' | 'newOtp' | 'recoveryCodes'; reason: FactorFlawReason }
-type FactorFlawReason = 'malformed' | 'wrong_code' | 'no_second_factor' | 'demanded'
 
 export type ChangeDeps = {
   passwords: Passwords
@@ -34,32 +24,30 @@ export type ChangeDeps = {
   clock: () => Date
 }
 
-type Asked = { password: string; newPassword?: string; factorRequest?: FactorRequest }
+type Asked = Pick<LoginAttempt, 'password' | 'newPassword' | 'factorRequest'>
 
 type Changes =
   /** Nothing changes if `newHash` and `factors` are null. `recoveryCodes` are new ones. */
   | ({ kind: 'ready'; recoveryCodes: string[] | null } & Omit<CredentialsChange, 'keptDeviceId'>)
-  /** The password is temporary: it is good for setting another one only. */
-  | { kind: 'change-required'; userId: string; isFactorRequired: boolean }
-  /** The user's role demands a second factor: the password is good for setting one up only. */
-  | { kind: 'second-factor-required'; userId: string }
-  | { kind: 'unfit-password'; userId: string; flaw: PasswordFlaw }
-  | { kind: 'unfit-factor'; userId: string; flaw: FactorFlaw }
+  | Extract<
+      LoginOutcome,
+      { kind: 'change-required' | 'second-factor-required' | 'unfit-password' | 'unfit-factor' }
+    >
   | { kind: 'shed'; reason: ShedReason }
 
 export async function prepareChanges(
   deps: ChangeDeps,
   { password, newPassword, factorRequest }: Asked,
-  user: User,
-  step: Exclude<SecondStep, { kind: 'unproved' }>,
+  { user, step }: Verified,
   slot: HashSlot,
   finishByMs: () => number,
 ): Promise<Changes> {
   const { id: userId, email, name } = user
   const isDemanded = demandsSecondFactor(deps.secondFactorRoles, user.role)
-  const isFactorRequired = isDemanded && step.kind === 'not-needed'
+  const hasSecondFactor = step.kind === 'proved'
+  const isFactorRequired = isDemanded && !hasSecondFactor
   if (user.temporaryUntil !== null && newPassword === undefined) {
-    return { kind: 'change-required', userId, isFactorRequired }
+    return { kind: 'change-required', userId, hasSecondFactor, isFactorRequired }
   }
   if (isFactorRequired && factorRequest?.kind !== 'set-totp') {
     return { kind: 'second-factor-required', userId }

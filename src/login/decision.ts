@@ -13,8 +13,10 @@ export type RejectionReason =
   | 'changed-meanwhile'
   | StepReason
 
+export type Verified = { user: User; step: Exclude<SecondStep, { kind: 'unproved' }> }
+
 type Decision =
-  | { kind: 'accepted'; user: User; step: Exclude<SecondStep, { kind: 'unproved' }> }
+  | ({ kind: 'accepted' } & Verified)
   | { kind: 'rejected'; reason: RejectionReason; failed: FailedStep }
 
 export function decide(

@@ -46,6 +46,7 @@ const attempt = {
   client: { ip: '127.0.0.1', group: '127.0.0.1', network: null, userAgent: '', isBrowser: false },
   deviceToken: null,
   sessionCookie: null,
+  proof: { otp: '' },
 }
 
 describe('the database calls of an attempt', async () => {

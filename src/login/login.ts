@@ -13,7 +13,7 @@ import { type DeviceTokens, deviceToRemember, findKnownDevice } from './device.t
 import { type OpenSessionDeps, openSession } from './open-session.ts'
 import type { Pace } from './pace.ts'
 import { deviceScopes, throttleScopes } from './scopes.ts'
-import { checkSecondStep, type Proof, type SecondStepDeps } from './second-step.ts'
+import { checkSecondStep, type SecondStepDeps } from './second-step.ts'
 import type { Block } from './throttle.ts'
 
 /** Hashing may take this share of a login's time, even if a slow database has used up more than the rest. */
@@ -21,7 +21,6 @@ const HASHING_SHARE = 0.5
 /** NIST SP 800-63B-4, 3.2.2 allows at most 100 consecutive failures: operators must look at the account. */
 const ALARM_EVERY_FAILURES = 100
 const ALARM_EVERY_GUESSES = 10
-const NO_PROOF: Proof = { otp: '' }
 /** RFC 8176. A recovery code counts as a code of an app. */
 const AMR_PASSWORD = ['pwd']
 const AMR_TWO_STEPS = ['pwd', 'otp', 'mfa']
@@ -86,7 +85,7 @@ async function tryToLogIn(
   const check = passwords.check(password, user?.passwordHash ?? null)
   const [digest, step] = await Promise.all([
     slot.run(finishByMs(), check.job),
-    checkSecondStep(deps, user, attempt.proof ?? NO_PROOF, knownDevice !== null),
+    checkSecondStep(deps, user, attempt.proof, knownDevice !== null),
   ])
   if (digest === null) {
     await store.attempts.release(scopes)
@@ -97,21 +96,20 @@ async function tryToLogIn(
 
   if (decision.kind === 'rejected') {
     const { reason, failed } = decision
-    const { failures, guesses } = await store.attempts.fail(
-      ...[scopes, user?.id ?? null, clock(), failed],
-    )
+    const userId = user?.id ?? null
+    const { failures, guesses } = await store.attempts.fail(scopes, userId, clock(), failed)
     throttle.wake(scopes)
     return {
-      ...{ kind: 'rejected', email, reason, alarm: toAlarm(user, failures) },
+      kind: 'rejected',
+      email,
+      reason,
+      alarm: toAlarm(user, failures),
       passwordKnown: toPasswordKnown(user, failed.guessesBelow, guesses),
       codeOffsetSeconds: failed.codeOffsetSeconds,
     }
   }
 
-  const preparing = await prepareChanges(
-    ...([deps, attempt, decision.user, decision.step, slot] as const),
-    () => finishByMs(2),
-  )
+  const preparing = await prepareChanges(deps, attempt, decision, slot, () => finishByMs(2))
   if (preparing.kind !== 'ready') {
     const { ip, userAgent } = attempt.client
     if (preparing.kind === 'shed') await store.attempts.release(scopes)

@@ -16,6 +16,7 @@ import { checkSecondStep, factorContext } from './second-step.ts'
 
 const NOW = new Date('2030-01-01T00:00:00Z')
 const clock = () => NOW
+const DAY_MS = 24 * 3_600_000
 const { keys: FIRST_KEYS } = await createFirstKeys(new Date(NOW.getTime() - 3_600_000))
 const OLD_KEY = FIRST_KEYS.find(({ use }) => use === 'enc') ?? {}
 const KEYS = createKeys(await importKeys({ keys: FIRST_KEYS }))
@@ -198,6 +199,21 @@ describe('the second step', async () => {
     assert.equal(await reasonOf(user, app.code(-1)), 'code-used')
     assert.equal(await reasonOf(user, app.code()), 'code-used')
     assert.equal(await reasonOf(user, app.code(1)), 'proved')
+  })
+
+  test('a code that was used more than a day ahead uses none up: the clock was wrong', async () => {
+    const { user, app, factorId } = await newUser({ app: true })
+    const stepStart = Math.floor(NOW.getTime() / STEP_MS) * STEP_MS
+    for (const [aheadMs, reason] of [
+      [DAY_MS, 'code-used'],
+      [DAY_MS + STEP_MS, 'proved'],
+    ] as const) {
+      const usedTo = new Date(stepStart + aheadMs).toISOString()
+      await database.rows(
+        `update second_factors set used_to = '${usedTo}' where id = '${factorId}'`,
+      )
+      assert.equal(await reasonOf(user, app.code()), reason)
+    }
   })
 
   test('a secret that no key of the file decrypts is never right; recovery codes are', async () => {

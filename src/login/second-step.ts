@@ -6,6 +6,7 @@ import {
   GUESSES,
   NO_GUESS,
   type StoredProofs,
+  USED_AHEAD_MAX_MS,
   type UsedProof,
 } from '../domain/second-factor.ts'
 import type { Store } from '../domain/store.ts'
@@ -100,7 +101,13 @@ function problemWith(
   if (totp && !isReadable) return 'factor-unreadable'
   if (!totp || !code) return 'code-wrong'
   if (!code.isAccepted) return code.offsetSeconds > 0 ? 'code-early' : 'code-late'
-  return totp.usedTo !== null && code.usedTo <= totp.usedTo ? 'code-used' : null
+  return isUsedUp(code.usedTo, totp.usedTo) ? 'code-used' : null
+}
+
+/** The transaction that opens the session decides by the same rule. */
+function isUsedUp(step: Date, usedTo: Date | null): boolean {
+  const aheadMs = usedTo === null ? -1 : usedTo.getTime() - step.getTime()
+  return aheadMs >= 0 && aheadMs <= USED_AHEAD_MAX_MS
 }
 
 /** A secret decrypts for this factor of this user only. */

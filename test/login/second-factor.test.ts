@@ -393,6 +393,20 @@ for (const engine of ENGINES_BY_RUN) {
       assert.deepEqual(eventsOf(lines), ['login.failed'])
     })
 
+    test('a code that was used while the clock was far ahead does not keep its user out', async () => {
+      const { email, app } = await newUser()
+      const yearMs = 365 * 24 * 60 * MINUTE_MS
+      service.advance(yearMs)
+      assert.equal((await login(email, app.code())).status, 200)
+      service.advance(-yearMs)
+      // Each code is still good once.
+      const answers = await inParallel(5, () => login(email, app.code()))
+      assert.deepEqual(countStatuses(answers), { 200: 1, 401: 4 })
+      assert.equal((await login(email, app.code())).text, REJECTED)
+      service.advance(STEP_MS)
+      assert.equal((await login(email, app.code())).status, 200)
+    })
+
     test('of 40 parallel codes at most ten are of use', async () => {
       const { email, app } = await newUser()
       // Nine guesses settle before the right code does: the tenth is the last that may be right.

@@ -10,6 +10,7 @@ import { ENGINES_BY_RUN } from '../support/engines.ts'
 import { countHashes } from '../support/hash-counter.ts'
 import { eventsOf, own } from '../support/own.ts'
 import { readQrCode } from '../support/qr-code.ts'
+import { createRawClient } from '../support/raw-connection.ts'
 import {
   type Answer,
   createAddresses,
@@ -360,6 +361,17 @@ for (const engine of ENGINES_BY_RUN) {
       assert.ok(isAccount(done), done.text)
     })
 
+    test('without one, what was typed into the field does not ask for a code', async () => {
+      const email = await service.newUser()
+      await makeTemporary(service, email)
+      const visitor = newVisitor()
+      const asked = await visitor.post('/login', { email, password: PASSWORD, otp: '123456' })
+      assert.equal(noticeIn(asked), en.temporary)
+      assert.doesNotMatch(asked.text, /name="otp"/)
+      const fields = { email, password: PASSWORD, 'new-password': NEW_PASSWORD }
+      assert.ok(isAccount(await visitor.submit(asked, '/login/password', fields)))
+    })
+
     test('the account warns that somebody knows the password, until it is changed', async () => {
       const { email, app, visitor } = await loggedIn()
       for (let i = 0; i < 3; i++) {
@@ -432,6 +444,21 @@ for (const engine of ENGINES_BY_RUN) {
     })
   })
 }
+
+test('a form is sent to this service, whatever host the request line names', async () => {
+  const service = await own(startTestService('sqlite'))
+  const { exchange } = await createRawClient(service)
+  for (const host of ['', 'https://other.example']) {
+    const line = `POST ${host}${SET_UP}?lang=en HTTP/1.1\r\nHost: other.example\r\nConnection: close`
+    const type = 'Content-Type: application/x-www-form-urlencoded\r\nContent-Length: 6'
+    const [answer] = await exchange(
+      `${line}\r\nSec-Fetch-Site: same-origin\r\n${type}\r\n\r\nemail=`,
+    )
+    assert.equal(answer?.status, 400)
+    assert.match(answer.body, /action="\/login\/second-factor\?lang=en"/)
+    assert.doesNotMatch(answer.body, /other\.example/)
+  }
+})
 
 test('with SECOND_FACTOR=off there is no field and no set-up, but a stored factor is demanded', async () => {
   const service = await own(startTestService('sqlite'))

@@ -14,8 +14,8 @@ export type Refused = {
 }
 
 const WRONG = 'not the password'
-/** Codes of all times are used up. */
-const USED_UP = `update second_factors set used_to = '2999-01-01T00:00:00.000Z'`
+/** The codes of the next twelve hours are used up. A time that is too far ahead would be ignored. */
+const USED_UP = `update second_factors set used_to = '${new Date(Date.now() + 12 * 3_600_000).toISOString()}'`
 /** No more codes may be tried. */
 const EXHAUSTED = 'update users set failed_second_steps = 100'
 

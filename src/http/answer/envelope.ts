@@ -79,6 +79,8 @@ export type Details = {
   retryAfterSeconds?: number
   /** For pages: a new password is not enough, the user's role demands a second factor. */
   isFactorRequired?: boolean
+  /** For pages: the user, whose password is right, has a second factor. */
+  hasSecondFactor?: boolean
   /** The caller sent an invalid token; the challenge then says so (RFC 6750). */
   isTokenRefused?: boolean
 }

@@ -8,14 +8,14 @@ import { object, operation, success } from '../openapi/operation.ts'
 import { refuse } from '../request/log.ts'
 import {
   answerLogin,
-  callerOf,
   EMAIL,
   LOGIN_DATA,
   LOGIN_HEADERS,
   OTP,
   PASSWORD,
-  proofOf,
-  type WithOtp,
+  type SendOpened,
+  type Sent,
+  toAttempt,
 } from './login.ts'
 import { detailsOf } from './new-password.ts'
 
@@ -47,11 +47,13 @@ export const CHANGE_PASSWORD_OPERATION = operation({
   ],
 })
 
-type Body = Record<'email' | 'currentPassword' | 'newPassword', string> & WithOtp
+type Body = Record<'email' | 'currentPassword' | 'newPassword', string> & { otp?: string }
 
 export function changePasswordRoute(deps: NewPasswordDeps) {
-  return async (request: FastifyRequest, reply: FastifyReply) =>
-    changePassword(deps, request, reply, request.body as Body)
+  return async (request: FastifyRequest, reply: FastifyReply) => {
+    const { email, currentPassword: password, newPassword, otp } = request.body as Body
+    return changeCredentials(deps, request, reply, { email, password, newPassword, otp })
+  }
 }
 
 export type NewPasswordDeps = {
@@ -59,21 +61,24 @@ export type NewPasswordDeps = {
   passwordRules: ChangeDeps['passwordRules']
 }
 
-export async function changePassword(
+/** A login that also replaces the password, the second factors or both. */
+export async function changeCredentials(
   deps: NewPasswordDeps,
   request: FastifyRequest,
   reply: FastifyReply,
-  { email, currentPassword: password, newPassword, otp }: Body,
-  send?: Parameters<typeof answerLogin>[3],
+  sent: Sent,
+  send?: SendOpened,
 ) {
-  const details = await problemWithNewPassword(deps, newPassword, password)
-  if (details) return refuse(request, reply, 'VALIDATION_ERROR', details)
-  const attempt = { email, password, newPassword, proof: proofOf({ otp }), ...callerOf(request) }
-  return answerLogin(request, reply, await deps.login(attempt), send)
+  const { newPassword, password } = sent
+  if (newPassword !== undefined) {
+    const details = await problemWithNewPassword(deps, newPassword, password)
+    if (details) return refuse(request, reply, 'VALIDATION_ERROR', details)
+  }
+  return answerLogin(request, reply, await deps.login(toAttempt(request, sent)), send)
 }
 
 /** Null if there is none. What depends on the user is judged after the current password is verified. */
-export async function problemWithNewPassword(
+async function problemWithNewPassword(
   { passwordRules: { minLength } }: NewPasswordDeps,
   newPassword: string,
   current: string,

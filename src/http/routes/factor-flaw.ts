@@ -1,5 +1,5 @@
 // The answer to a change of the second factors that cannot be made.
-import type { FactorFlaw } from '../../login/changes.ts'
+import type { FactorFlaw } from '../../login/attempt.ts'
 import type { Details } from '../answer/envelope.ts'
 
 export const FACTOR_FLAW_MESSAGES: Record<FactorFlaw['reason'], string> = {

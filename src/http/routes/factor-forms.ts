@@ -1,7 +1,7 @@
 // GET and POST /login/second-factor and below: the forms that set up, replace or remove a second factor, and make new
 // recovery codes. They do the same as the operation of the API.
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import type { FactorRequest } from '../../login/changes.ts'
+import type { FactorRequest } from '../../login/attempt.ts'
 import { makeSecret, parseSecret, toBase32 } from '../../login/totp.ts'
 import { askingAgainPage } from '../page/layout.ts'
 import { recoveryCodesPage } from '../page/recovery-codes.ts'
@@ -56,8 +56,9 @@ export function secretOf(request: FastifyRequest): string {
   return sent ? toBase32(sent) : makeSecret()
 }
 
+/** A request line may name a host too: the form must not be sent there. */
 export function pathOf({ url }: FastifyRequest): string {
-  return url.replace(/\?.*/s, '')
+  return /\/login\/[^?]*/.exec(url)?.[0] ?? ''
 }
 
 export function factorFormRoute(deps: FactorDeps, kind: Kind) {
@@ -71,7 +72,7 @@ export function factorFormRoute(deps: FactorDeps, kind: Kind) {
     const fields = missingIn({ email, password, otp, newPassword, ...(isSetUp && { newOtp }) })
     if (fields.length > 0) return refuse(request, reply, 'VALIDATION_ERROR', { fields })
     const change = {
-      ...{ email, password, otp, ...(newPassword !== undefined && { newPassword }) },
+      ...{ email, password, otp, newPassword },
       factorRequest: isSetUp ? { kind, secret, newOtp } : { kind },
     }
     return changeSecondFactor(deps, request, reply, change, (reply, outcome) =>

@@ -2,7 +2,7 @@
 import type { IncomingMessage } from 'node:http'
 import { parse } from 'node:querystring'
 import type { FastifyRequest } from 'fastify'
-import type { FactorRequest } from '../../login/changes.ts'
+import type { FactorRequest } from '../../login/attempt.ts'
 import type { PasswordFlaw } from '../../login/password-rules.ts'
 import { type Details, type FailureCode, type ShowFailure, statusOf } from '../answer/envelope.ts'
 import type { RawPage } from '../connection/protocol-errors.ts'
@@ -95,7 +95,7 @@ function showFormFailure(
     // A code that came with the temporary password was not used up, and is asked for once more.
     const change = {
       notice,
-      otp: typed ? 'required' : 'none',
+      otp: details.hasSecondFactor ? 'required' : 'none',
       isEmailKnown: true,
       isForced,
     } as const
@@ -136,10 +136,9 @@ function stateOf(
   const flaw = text(FLAWS[reason as PasswordFlaw] ?? 'newPasswordShort', {
     min: page.passwordMinLength,
   })
-  const isMissing = fields.includes('password') || fields.includes('currentPassword')
   const errors: FormState['errors'] = {
     ...(fields.includes('email') && { email: text('emailInvalid') }),
-    ...(isMissing && { password: text('passwordMissing') }),
+    ...(fields.includes('password') && { password: text('passwordMissing') }),
     ...(fields.includes('newPassword') && { 'new-password': flaw }),
     ...(fields.includes('newOtp') && {
       'new-otp': text(reason === 'wrong_code' ? 'newOtpWrong' : 'newOtpInvalid'),

@@ -6,9 +6,9 @@ import { endOtherSessions, endOwnSession } from '../../session/own-sessions.ts'
 import { isUuid } from '../../system/identifiers.ts'
 import { formOf } from '../request/body.ts'
 import { refuse } from '../request/log.ts'
-import { changePassword, type NewPasswordDeps } from './change-password.ts'
+import { changeCredentials, type NewPasswordDeps } from './change-password.ts'
 import { reportEnded } from './ended-session.ts'
-import { answerLogin, callerOf, proofOf } from './login.ts'
+import { answerLogin, toAttempt } from './login.ts'
 import { logOut } from './logout.ts'
 import { frameOf, type PageDeps, redirectDone } from './page.ts'
 import { accessBy, cookieOf, sendDenied } from './session-access.ts'
@@ -20,7 +20,7 @@ export function loginFormRoute({ page, login }: FormDeps) {
     const { email = '', password = '', otp } = formOf(request)
     const fields = missingIn({ email, password })
     if (fields.length > 0) return refuse(request, reply, 'VALIDATION_ERROR', { fields })
-    const outcome = await login({ email, password, proof: proofOf({ otp }), ...callerOf(request) })
+    const outcome = await login(toAttempt(request, { email, password, otp }))
     return answerLogin(request, reply, outcome, () =>
       redirectDone(page, request, reply, 'logged-in'),
     )
@@ -32,10 +32,10 @@ export function passwordFormRoute(deps: FormDeps) {
     const shown = cookieOfForm(request)
     if (shown.kind === 'cross-site') return sendDenied(request, reply, shown)
     const { email = '', password = '', otp, known, ...form } = formOf(request)
-    const change = { email, currentPassword: password, newPassword: form['new-password'] ?? '' }
+    const change = { email, password, newPassword: form['new-password'] ?? '' }
     const fields = missingIn({ ...change, ...(known === '1' && { otp }) })
     if (fields.length > 0) return refuse(request, reply, 'VALIDATION_ERROR', { fields })
-    return changePassword(deps, request, reply, { ...change, otp }, () =>
+    return changeCredentials(deps, request, reply, { ...change, otp }, () =>
       redirectDone(deps.page, request, reply, 'changed'),
     )
   }

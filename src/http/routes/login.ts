@@ -1,7 +1,6 @@
 // POST /api/v1/auth/login: turns the request into an attempt, and its outcome into an answer and log lines.
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { LoginAttempt, LoginOutcome } from '../../login/attempt.ts'
-import type { Proof } from '../../login/second-step.ts'
 import { sendFailure, sendTokens } from '../answer/envelope.ts'
 import { header, named, object, operation, success, whole } from '../openapi/operation.ts'
 import { CSRF_TOKEN_HEADER, TOKENS } from '../openapi/schemas.ts'
@@ -69,21 +68,25 @@ export const LOGIN_OPERATION = operation({
 
 export function loginRoute(login: (attempt: LoginAttempt) => Promise<LoginOutcome>) {
   return async (request: FastifyRequest, reply: FastifyReply) => {
-    const { email, password, otp } = request.body as Record<'email' | 'password', string> & WithOtp
-    const attempt = { email, password, proof: proofOf({ otp }), ...callerOf(request) }
-    return answerLogin(request, reply, await login(attempt))
+    const { email, password, otp } = request.body as Sent
+    const outcome = await login(toAttempt(request, { email, password, otp }))
+    return answerLogin(request, reply, outcome)
   }
 }
 
-export type WithOtp = { otp?: string | undefined }
-
-export function proofOf({ otp = '' }: WithOtp): Proof {
-  return { otp }
+/** What a body or a form says of an attempt. */
+export type Sent = Pick<LoginAttempt, 'email' | 'password' | 'newPassword' | 'factorRequest'> & {
+  otp?: string | undefined
 }
 
-/** What an attempt takes from its request beside the body. */
-export function callerOf(request: FastifyRequest) {
+/** Takes these fields only, whatever else a body has. */
+export function toAttempt(
+  request: FastifyRequest,
+  { email, password, otp = '', newPassword, factorRequest }: Sent,
+): LoginAttempt {
   return {
+    ...{ email, password, newPassword, factorRequest },
+    proof: { otp },
     client: clientOf(request),
     deviceToken: deviceCookieOf(request),
     sessionCookie: sessionCookieOf(request),
@@ -98,17 +101,20 @@ const FACTOR_LINES = {
 
 export type LoggedIn = Extract<LoginOutcome, { kind: 'signed-in' }>
 
-function sendOpened(reply: FastifyReply, { user, session }: LoggedIn): void {
+function sendOpened(reply: FastifyReply, { user, session, secondFactor }: LoggedIn): void {
+  const { recoveryCodes } = secondFactor
   if (session.cookie !== null) sendCsrfToken(reply, session.cookie)
-  sendTokens(reply, user, session)
+  sendTokens(reply, user, { ...session, ...(recoveryCodes && { recoveryCodes }) })
 }
 
-/** `send` answers a login that succeeded. */
+/** Answers a login that succeeded. */
+export type SendOpened = (reply: FastifyReply, outcome: LoggedIn) => void
+
 export async function answerLogin(
   request: FastifyRequest,
   reply: FastifyReply,
   outcome: LoginOutcome,
-  send: (reply: FastifyReply, outcome: LoggedIn) => void = sendOpened,
+  send: SendOpened = sendOpened,
 ) {
   switch (outcome.kind) {
     case 'signed-in': {
@@ -138,9 +144,9 @@ export async function answerLogin(
       return reply
     }
     case 'change-required': {
-      const { userId, isFactorRequired } = outcome
+      const { userId, hasSecondFactor, isFactorRequired } = outcome
       logOf(request).info({ event: 'password.change_required', userId })
-      return sendFailure(reply, 'PASSWORD_CHANGE_REQUIRED', { isFactorRequired })
+      return sendFailure(reply, 'PASSWORD_CHANGE_REQUIRED', { hasSecondFactor, isFactorRequired })
     }
     case 'second-factor-required':
       logOf(request).info({ event: 'second_factor.required', userId: outcome.userId })

@@ -1,22 +1,12 @@
 // POST /api/v1/auth/second-factor: a login that also changes the user's second factors.
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import type { FactorRequest } from '../../login/changes.ts'
-import { sendFailure, sendTokens } from '../answer/envelope.ts'
+import type { FactorRequest } from '../../login/attempt.ts'
+import { sendFailure } from '../answer/envelope.ts'
 import { named, object, operation, success } from '../openapi/operation.ts'
 import { TOKENS } from '../openapi/schemas.ts'
-import { sendCsrfToken } from '../request/csrf.ts'
 import { refuse } from '../request/log.ts'
-import { NEW_PASSWORD, type NewPasswordDeps, problemWithNewPassword } from './change-password.ts'
-import {
-  answerLogin,
-  callerOf,
-  EMAIL,
-  LOGIN_HEADERS,
-  OTP,
-  PASSWORD,
-  proofOf,
-  type WithOtp,
-} from './login.ts'
+import { changeCredentials, NEW_PASSWORD, type NewPasswordDeps } from './change-password.ts'
+import { EMAIL, LOGIN_HEADERS, OTP, PASSWORD, type SendOpened, type Sent } from './login.ts'
 
 /** An operator must change the configuration or the key file first. */
 const RETRY_SETUP_SECONDS = 3600
@@ -72,13 +62,11 @@ export const SECOND_FACTOR_OPERATION = operation({
   ],
 })
 
-type Body = Record<'email' | 'password', string> &
-  WithOtp & {
-    newPassword?: string
-    secret?: string | null
-    newOtp?: string
-    recoveryCodes?: true
-  }
+type Body = Omit<Sent, 'factorRequest'> & {
+  secret?: string | null
+  newOtp?: string
+  recoveryCodes?: true
+}
 
 export type SecondFactorDeps = NewPasswordDeps & {
   /** False if second factors are turned off, or without a key to encrypt them. */
@@ -108,38 +96,18 @@ export function secondFactorRoute(deps: SecondFactorDeps) {
   }
 }
 
-type Change = Pick<Body, 'email' | 'password' | 'otp' | 'newPassword'> & {
-  factorRequest: FactorRequest
-}
-
 export async function changeSecondFactor(
   deps: SecondFactorDeps,
   request: FastifyRequest,
   reply: FastifyReply,
-  { email, password, otp, newPassword, factorRequest }: Change,
-  send: Parameters<typeof answerLogin>[3] = sendWithCodes,
+  sent: Sent & { factorRequest: FactorRequest },
+  send?: SendOpened,
 ) {
-  if (factorRequest.kind === 'set-totp' && !deps.canSetUp()) return sendUnavailable(reply)
-  if (newPassword !== undefined) {
-    const details = await problemWithNewPassword(deps, newPassword, password)
-    if (details) return refuse(request, reply, 'VALIDATION_ERROR', details)
-  }
-  const attempt = {
-    ...{ email, password, proof: proofOf({ otp }), factorRequest },
-    ...(newPassword !== undefined && { newPassword }),
-    ...callerOf(request),
-  }
-  return answerLogin(request, reply, await deps.login(attempt), send)
+  if (sent.factorRequest.kind === 'set-totp' && !deps.canSetUp()) return sendUnavailable(reply)
+  return changeCredentials(deps, request, reply, sent, send)
 }
 
 export function sendUnavailable(reply: FastifyReply): FastifyReply {
   const retryAfterSeconds = RETRY_SETUP_SECONDS
   return sendFailure(reply, 'SECOND_FACTOR_UNAVAILABLE', { retryAfterSeconds })
-}
-
-const sendWithCodes: Parameters<typeof answerLogin>[3] = (reply, outcome) => {
-  const { user, session, secondFactor } = outcome
-  if (session.cookie !== null) sendCsrfToken(reply, session.cookie)
-  const { recoveryCodes } = secondFactor
-  sendTokens(reply, user, { ...session, ...(recoveryCodes && { recoveryCodes }) })
 }

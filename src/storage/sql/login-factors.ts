@@ -1,6 +1,10 @@
 // Second factors in the transaction of a login: uses up the proof that came with it, and changes them.
 import { sql } from 'kysely'
-import type { FactorsChange, UsedProof } from '../../domain/second-factor.ts'
+import {
+  type FactorsChange,
+  USED_AHEAD_MAX_MS,
+  type UsedProof,
+} from '../../domain/second-factor.ts'
 import { locking, rowsOf } from './dialect.ts'
 import { prepare, run, type Steps, send } from './prepared.ts'
 import { formatTime } from './schema.ts'
@@ -18,7 +22,11 @@ export function* useProof(
   const values = { ...verified, guessesBelow }
   const rows =
     used.kind === 'totp'
-      ? yield* run(useTotp, { ...values, ...used, usedTo: formatTime(used.usedTo) })
+      ? yield* run(useTotp, {
+          ...{ ...values, ...used },
+          usedTo: formatTime(used.usedTo),
+          usedAheadMax: formatTime(used.usedTo, USED_AHEAD_MAX_MS),
+        })
       : yield* run(useRecoveryCode, { ...values, ...used })
   return rows.length > 0
 }
@@ -35,10 +43,14 @@ const mayBeUsed = (at: Use) =>
   sql`exists (select 1 from users where ${isStillVerified(at)}
     and failed_second_steps < ${at.guessesBelow})`
 
-const useTotp = prepare<Use & { id: string; usedTo: string; secret: string }, { id: string }>(
+const useTotp = prepare<
+  Use & { id: string; usedTo: string; usedAheadMax: string; secret: string },
+  { id: string }
+>(
   at => sql`update second_factors
     set used_to = ${at.usedTo}, last_used_at = ${at.now}, secret = ${at.secret}
-    where id = ${at.id} and user_id = ${at.userId} and (used_to is null or used_to < ${at.usedTo})
+    where id = ${at.id} and user_id = ${at.userId}
+      and (used_to is null or used_to < ${at.usedTo} or used_to > ${at.usedAheadMax})
       and ${mayBeUsed(at)}
     returning id`,
 )

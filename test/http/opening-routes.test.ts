@@ -1,4 +1,4 @@
-// Every route, and whether it opens a session. One that does lets nobody in without the second factor of the account.
+// Every route, and whether it opens a session. One that does always asks for the second factor of the account.
 import assert from 'node:assert/strict'
 import { hash } from 'node:crypto'
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'

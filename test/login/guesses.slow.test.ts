@@ -17,7 +17,8 @@ import {
   startSessionService,
 } from '../support/session-client.ts'
 
-const DAYS = IS_FULL ? 365 : 10
+/** A year less a day: then a device is no longer known. */
+const DAYS = IS_FULL ? 364 : 10
 /** After so many that could not succeed, the caller gives up for the day; on later days sooner. */
 const MAX_USELESS = { first: 30, later: 2 }
 const WINDOW_MS = 15 * MINUTE_MS

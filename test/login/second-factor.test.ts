@@ -7,6 +7,7 @@ import { wrapMethods } from '../../src/domain/operations.ts'
 import { keyIdOf } from '../../src/keys/encryption.ts'
 import { readKeyFile, replaceKeyFile } from '../../src/keys/key-file.ts'
 import type { StoredKey } from '../../src/keys/key-set.ts'
+import { digestOf } from '../../src/system/identifiers.ts'
 import { byEmail, changeAt } from '../storage/fixtures.ts'
 import {
   createAuthenticator,
@@ -112,6 +113,23 @@ for (const engine of ENGINES_BY_RUN) {
       assert.equal(data.session.lastLogin?.guessesSince, 1)
       const refreshed = (await service.refresh(refreshToken)).json.data
       assert.deepEqual(amrOf(refreshed.accessToken), MFA)
+    })
+
+    test('a change forgets all devices but the one that comes along', async () => {
+      const email = await service.newUser()
+      const [first, second] = [await service.browserLogin(email), await service.browserLogin(email)]
+      const { id } = await userOf(email)
+      const devices = () => service.store.devices.list(id, service.now())
+      assert.equal((await devices()).length, 2)
+      const { secret, code } = createAuthenticator(service.now)
+      const headers = { ...BROWSER, ...cookie(first.device, DEVICE_COOKIE) }
+      assert.equal((await change(email, { secret, newOtp: code() }, headers)).status, 200)
+      const stillKnown = await service.store.devices.find(digestOf(first.device), service.now())
+      assert.deepEqual(
+        (await devices()).map(device => device.id),
+        [stillKnown?.id],
+      )
+      assert.equal(await service.store.devices.find(digestOf(second.device), service.now()), null)
     })
 
     test('every refusal is the 401 of a wrong password; the log has the reason', async () => {

@@ -6,7 +6,6 @@ import { globSync, readFileSync, writeFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { describe, test } from 'node:test'
 import fc from 'fast-check'
-import { GUESSES } from '../../src/domain/second-factor.ts'
 import { PUBLIC_FAILURES } from '../../src/http/answer/envelope.ts'
 import { anyText, INHERITED } from '../support/any-text.ts'
 import { addPasskeys, createAuthenticator, SECOND_FACTOR } from '../support/authenticator.ts'
@@ -256,10 +255,6 @@ for (const engine of ENGINES) {
       const email = 'secured@example.com'
       const id = await service.addUser(email)
       await addPasskeys(service.database, id, 1)
-      // So that guesses raise no alarm.
-      await service.database.rows(
-        `update users set failed_second_steps = ${GUESSES.unknownDevice} where id = '${id}'`,
-      )
       const before = await service.store.users.findById(id)
       await check(
         fc.asyncProperty(
@@ -276,9 +271,9 @@ for (const engine of ENGINES) {
           },
         ),
       )
-      const { failedLoginAttempts = 0, ...after } = (await service.store.users.findById(id)) ?? {}
-      assert.ok(failedLoginAttempts > 0)
-      assert.deepEqual({ ...after, failedLoginAttempts: 0 }, before)
+      const after = await service.store.users.findById(id)
+      assert.ok(after && after.failedLoginAttempts > 0 && after.failedSecondSteps > 0)
+      assert.deepEqual({ ...after, failedLoginAttempts: 0, failedSecondSteps: 0 }, before)
       const { factors } = await service.store.secondFactors.list(id)
       assert.deepEqual(
         factors.map(({ kind }) => kind),
@@ -326,8 +321,10 @@ for (const engine of ENGINES) {
       )
     })
 
-    test('none of these requests caused an error line', () => {
-      assert.deepEqual(faultsIn(service), [])
+    test('none of these requests caused an error line, except the alarm of the account that was tried', () => {
+      const alarms = ['account.alarm', 'account.password_known']
+      const faults = faultsIn(service).filter(({ event }) => !alarms.includes(String(event)))
+      assert.deepEqual(faults, [])
     })
   })
 }

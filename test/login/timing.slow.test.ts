@@ -35,6 +35,7 @@ const CHANCE_T = 2
 const KNOWN_REMAINDER_MS = 0.08
 const ROUNDS = IS_FULL ? 300 : 150
 const WARM_UP_ROUNDS = 50
+const CONTROL_WRITES = IS_FULL ? 1 : 10
 /** Refusals take less time, so that a smaller difference can be measured. */
 const REFUSAL_ROUNDS = IS_FULL ? 12_000 : 3_000
 const REFUSAL_REMAINDER_MS = 0.002
@@ -142,19 +143,21 @@ for (const engine of ENGINES) {
 
 for (const engine of ENGINES) {
   test(`the time does not reveal whether a password is right, or how many second factors there are, on ${engine}`, async context => {
-    /** The control: its failures take one more write. */
+    /** The control: its failures take more writes. A single one is noticed on an idle machine only. */
     let slowId: string | null = null
     const slower = (store: Store) =>
       wrapMethods(store, (name, operation) => async (...values) => {
         if (name === 'attempts.fail' && values[1] === slowId) {
-          await store.maintenance.checkWritable(new Date())
+          for (let i = 0; i < CONTROL_WRITES; i++) {
+            await store.maintenance.checkWritable(new Date())
+          }
         }
         return operation(...values)
       })
     const service = await own(startTestService(engine, UNLIMITED, null, undefined, slower))
     const refused = await createRefused(service, () => '127.0.0.2')
     slowId = await service.addUser('slow@example.com')
-    const control = 'control, one more write'
+    const control = 'control, more writes'
     refused.push({
       ...{ name: control, reason: 'wrong-password', email: 'slow@example.com', password: WRONG },
       otp: () => '',
@@ -173,16 +176,14 @@ for (const engine of ENGINES) {
     )
     await assertAlike(async () => {
       const times = await measure({ call }, ROUNDS, WARM_UP_ROUNDS, attempts)
-      const all = Object.entries(times).map(([name, list]) => {
+      return Object.entries(times).map(([name, list]) => {
         const comparison = compare(times['without, wrong password'] ?? [], list)
         const medianMs = rounded(median(list))
         const figures = `${engine}, ${name}: ${JSON.stringify({ ...comparison, medianMs })}`
         context.diagnostic(figures)
-        return { name, figures, isDifferent: isDifferent(comparison) }
+        // The control must differ: if it does not, the measurement is repeated, as for a difference.
+        return { name, figures, isDifferent: isDifferent(comparison) === (name !== control) }
       })
-      const isDetected = all.some(({ name, isDifferent }) => name === control && isDifferent)
-      assert.ok(isDetected, 'a difference is detected')
-      return all.filter(({ name }) => name !== control)
     })
   })
 }

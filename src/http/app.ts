@@ -9,6 +9,7 @@ import { PUBLIC_API } from './openapi/public-api.ts'
 import type { Page } from './page/page.ts'
 import { isListedOrigin } from './request/cors.ts'
 import { refuseForeignForms, refuseForeignLogins } from './request/csrf.ts'
+import { assetRoute } from './routes/asset.ts'
 import { CHANGE_PASSWORD_OPERATION, changePasswordRoute } from './routes/change-password.ts'
 import {
   END_OTHER_SESSIONS_OPERATION,
@@ -35,13 +36,7 @@ import {
 import { JWKS_OPERATION, jwksRoute } from './routes/jwks.ts'
 import { LOGIN_OPERATION, loginRoute } from './routes/login.ts'
 import { LOGOUT_OPERATION, logoutRoute } from './routes/logout.ts'
-import {
-  assetRoute,
-  loginPageRoute,
-  notFoundRoute,
-  passwordPageRoute,
-  toLoginRoute,
-} from './routes/page.ts'
+import { loginPageRoute, notFoundRoute, passwordPageRoute, toLoginRoute } from './routes/page.ts'
 import { REDEEM_CODE_OPERATION, redeemCodeRoute } from './routes/redeem-code.ts'
 import { addReference } from './routes/reference.ts'
 import { REFRESH_OPERATION, refreshRoute } from './routes/refresh.ts'

@@ -18,9 +18,8 @@ import {
   type Notice,
   notFoundPage,
 } from '../page/layout.ts'
-import { chooseEncoding } from '../page/negotiation.ts'
 import type { OtpField } from '../page/otp-fields.ts'
-import type { Content, Page } from '../page/page.ts'
+import type { Page } from '../page/page.ts'
 import type { TextKey } from '../page/texts.ts'
 import {
   doneCookieOf,
@@ -29,6 +28,7 @@ import {
   setDoneCookie,
 } from '../request/cookies.ts'
 import { makeCsrfToken } from '../request/csrf.ts'
+import { addVary } from './asset.ts'
 import { depart, destinationOf, isNavigation, isSentBack } from './destination.ts'
 import { cookieOf, logDenied, readBy, type SessionAccess, sendDenied } from './session-access.ts'
 
@@ -47,8 +47,6 @@ export const PAGE_HEADERS = {
   // Other hosts of the same domain share no process memory or document.domain with the page.
   'origin-agent-cluster': '?1',
 }
-/** A changed file gets another address. */
-const FOR_EVER = 'public, max-age=31536000, immutable'
 /** On each page of the list, beside the session of the request. */
 const OTHERS_SHOWN = 20
 
@@ -276,27 +274,4 @@ export function notFoundRoute(page: Page) {
     if (!isForUser) return sendFailure(reply, 'NOT_FOUND')
     return sendPage(reply.code(404), notFoundPage(frameOf(page, request)))
   }
-}
-
-/** Has the policy of all other answers, so that an SVG logo opened by itself runs no script. */
-export function assetRoute(content: Content) {
-  return async (request: FastifyRequest, reply: FastifyReply) =>
-    sendContent(request, reply.header('Cache-Control', FOR_EVER), content)
-}
-
-export function sendContent(
-  { headers }: FastifyRequest,
-  reply: FastifyReply,
-  { type, bytes, encode }: Content,
-): FastifyReply {
-  addVary(reply, 'Accept-Encoding')
-  const encoding = chooseEncoding(headers['accept-encoding'])
-  const compressed = encoding && encode(encoding)
-  if (compressed) reply.header('Content-Encoding', encoding)
-  return reply.type(type).send(compressed ?? bytes)
-}
-
-function addVary(reply: FastifyReply, name: string): void {
-  const others = reply.getHeader('Vary')
-  reply.header('Vary', others ? `${others}, ${name}` : name)
 }

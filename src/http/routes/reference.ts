@@ -4,7 +4,8 @@ import { type ApiDescription, toDocument } from '../openapi/document.ts'
 import { toHtml } from '../openapi/reference.ts'
 import { referencePage } from '../page/layout.ts'
 import { compressText, type Page } from '../page/page.ts'
-import { PAGE_HEADERS, sendContent } from './page.ts'
+import { sendContent } from './asset.ts'
+import { PAGE_HEADERS } from './page.ts'
 
 /** Describes the routes that are added after it. By default no cache may keep the description. */
 export function addReference(

@@ -92,7 +92,7 @@ function prepareFactors(
   const now = clock()
   const secret = parseSecret(request.secret)
   if (!secret) return { field: 'secret', reason: 'malformed' }
-  const code = findCode(secret, request.newOtp.replace(/\s/g, ''), now)
+  const code = findCode(secret, request.newOtp, now)
   if (!code?.isAccepted) return { field: 'newOtp', reason: 'wrong_code' }
   const key = keys.encryptionAt(now)
   if (!key) throw new Error('a route has let a second factor through without a key for it')

@@ -61,7 +61,7 @@ export async function checkSecondStep(
   const { id, secret } = stored.totp ?? { id: NO_ID, secret: decoyBy(key) }
   const context = factorContext(stored.totp ? userId : NO_ID, id)
   const decrypted = decrypt(keys, secret, context)
-  const code = findCode(decrypted ?? DECOY, otp.replace(/\s/g, ''), now)
+  const code = findCode(decrypted ?? DECOY, otp, now)
   if (!user || !stored.hasFactor) return { kind: 'not-needed' }
 
   const reason = problemWith(otp, stored, decrypted !== null, code)

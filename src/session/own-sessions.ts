@@ -1,4 +1,5 @@
-// A user's own sessions: lists them page by page, and ends one of them or all others.
+// A user's own sessions: lists them page by page, and ends one of them or all others; and the user's second factors.
+import { type ListedFactors, NO_FACTORS } from '../domain/second-factor.ts'
 import type { LiveSession, Session, SessionPage } from '../domain/session.ts'
 import type { SessionDeps } from './authenticate.ts'
 
@@ -33,4 +34,12 @@ export function endOtherSessions(
   { session, user }: LiveSession,
 ): Promise<string[] | null> {
   return store.sessions.endOthers(user.id, session.id, clock())
+}
+
+/** Reads nothing for a user without one. */
+export async function listOwnFactors(
+  { store }: Pick<Deps, 'store'>,
+  { user, hasSecondFactor }: LiveSession,
+): Promise<ListedFactors> {
+  return hasSecondFactor ? store.secondFactors.list(user.id) : NO_FACTORS
 }

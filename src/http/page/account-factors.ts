@@ -9,12 +9,12 @@ import type { TextKey } from './texts.ts'
 const FEW_CODES = 2
 const NEW_CODES = '/login/second-factor/recovery-codes'
 
-export type SecondStep = ListedFactors & {
+export type AccountFactors = ListedFactors & {
   /** The user's role needs a factor, so the last one cannot be removed. */
   isDemanded: boolean
 }
 
-export function secondStepSection(frame: Frame, step: SecondStep): Html {
+export function secondStepSection(frame: Frame, step: AccountFactors): Html {
   const { text, markup } = frame
   const { factors, recoveryCodesLeft: left } = step
   if (factors.length === 0) {

@@ -2,7 +2,7 @@
 import { ALARMING_GUESSES } from '../../domain/second-factor.ts'
 import type { LiveSession, Session } from '../../domain/session.ts'
 import { DEFAULT_ROLE } from '../../domain/user.ts'
-import { type SecondStep, secondStepSection } from './account-factors.ts'
+import { type AccountFactors, secondStepSection } from './account-factors.ts'
 import { describeDevice } from './device.ts'
 import { breakable, timeOf } from './fragments.ts'
 import { type Html, html } from './html.ts'
@@ -21,7 +21,7 @@ type Account = {
   csrf: string
   notice: Notice | null
   /** Null: two-step login is not offered. */
-  secondStep: SecondStep | null
+  secondStep: AccountFactors | null
   /** After a change of the password, no failure before it is worth a warning. */
   isPasswordChanged: boolean
   /** The application to go on to. */

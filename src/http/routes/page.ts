@@ -5,7 +5,7 @@ import type { Config } from '../../config/config.ts'
 import type { LiveSession } from '../../domain/session.ts'
 import { demandsSecondFactor } from '../../session/demanded-factor.ts'
 import type { IssueDeps } from '../../session/issue-code.ts'
-import { listOwnSessions } from '../../session/own-sessions.ts'
+import { listOwnFactors, listOwnSessions } from '../../session/own-sessions.ts'
 import { isUuid } from '../../system/identifiers.ts'
 import { sendFailure } from '../answer/envelope.ts'
 import { accountPage } from '../page/account.ts'
@@ -215,9 +215,9 @@ async function showAccount(
   return sendPage(reply, account)
 }
 
-async function readSecondStep({ store, secondFactorRoles }: SessionAccess, { user }: LiveSession) {
-  const isDemanded = demandsSecondFactor(secondFactorRoles, user.role)
-  return { ...(await store.secondFactors.list(user.id)), isDemanded }
+async function readSecondStep(deps: SessionAccess, live: LiveSession) {
+  const isDemanded = demandsSecondFactor(deps.secondFactorRoles, live.user.role)
+  return { ...(await listOwnFactors(deps, live)), isDemanded }
 }
 
 /** The first page of the list, if there are none after `after`: they may have been ended. */

@@ -1,7 +1,7 @@
 // GET /session, GET /sessions: a user's own sessions.
-import { type Factor, NO_FACTORS } from '../../domain/second-factor.ts'
+import type { Factor } from '../../domain/second-factor.ts'
 import type { Session } from '../../domain/session.ts'
-import { listOwnSessions } from '../../session/own-sessions.ts'
+import { listOwnFactors, listOwnSessions } from '../../session/own-sessions.ts'
 import { sendSuccess, toUserObject } from '../answer/envelope.ts'
 import { named, object, operation, orNull, READING, success, whole } from '../openapi/operation.ts'
 import {
@@ -66,13 +66,12 @@ export const SESSION_OPERATION = operation({
 
 export function sessionRoute(deps: SessionAccess) {
   return withSession(deps, async (live, _request, reply, cookie) => {
-    const { session, user, lastLogin, hasSecondFactor } = live
-    const { secondFactors } = deps.store
+    const { session, user, lastLogin } = live
     if (cookie !== null) sendCsrfToken(reply, cookie)
     return sendSuccess(reply, {
       user: toUserObject(user),
       session: { ...toSessionObject(session, session.id), lastLogin },
-      ...(hasSecondFactor ? await secondFactors.list(user.id) : NO_FACTORS),
+      ...(await listOwnFactors(deps, live)),
     })
   })
 }

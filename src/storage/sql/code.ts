@@ -6,7 +6,7 @@ import { invalid } from '../../domain/session.ts'
 import { displacedValues, endDisplaced, NO_BROWSER, toEnded } from './displaced-sessions.ts'
 import { type Engine, write } from './engine.ts'
 import { isLive, type SessionWithUser, sessionWithUser, toLive } from './live-session.ts'
-import { lockUser } from './login-factors.ts'
+import { lockUserById } from './login-factors.ts'
 import { prepare, run, type Steps, send } from './prepared.ts'
 import { formatTime, parseTime } from './schema.ts'
 import { insertToken, tokenValues } from './token-rows.ts'
@@ -50,7 +50,7 @@ function* redeem(
   }
   // A change that ends all sessions of the user waits and ends the new one too, or was earlier: then the next statement
   // finds no live session.
-  yield* send(lockUser, values)
+  yield* send(lockUserById, values)
   const [opened] = yield* run(copySession, values)
   if (!opened) return null
   yield* send(insertToken, tokenValues(values, refreshToken))

@@ -18,7 +18,7 @@ export function* useProof(
   { used, guessesBelow }: { used: UsedProof; guessesBelow: number },
   verified: VerifiedUser,
 ): Steps<boolean> {
-  yield* send(lockUser, verified)
+  yield* send(lockUserById, verified)
   const values = { ...verified, guessesBelow }
   const rows =
     used.kind === 'totp'
@@ -31,7 +31,7 @@ export function* useProof(
   return rows.length > 0
 }
 
-export const lockUser = prepare<{ userId: string }>(
+export const lockUserById = prepare<{ userId: string }>(
   ({ userId }, engine) =>
     sql`select id from users where id = ${userId} ${locking(engine, 'no key update')}`,
 )

@@ -1,8 +1,9 @@
 // What an administrator can do, described once. command.ts makes the command of it, api/route.ts the route of the admin
-// API and its part of the document.
+// API and its part of the document, and console/ a form on the page of a person.
 import type { FailureCode } from '../http/answer/envelope.ts'
 import type { Row } from './layout.ts'
 import type { AdminDeps } from './operations/deps.ts'
+import type { Explanation } from './operations/explain-user.ts'
 
 /** A value that an operation takes: an option of the command, and a field of the query or body. */
 export type Field = {
@@ -15,6 +16,8 @@ export type Field = {
   parse?: (label: string) => (typed: string) => unknown
   examples?: readonly unknown[]
   isRequired?: true
+  /** What the console offers: a text for each value. Otherwise it has a field to type in. */
+  choices?: Record<string, string>
   /** If only the command, or only the route, has it. */
   only?: 'command' | 'route'
 }
@@ -60,6 +63,44 @@ type List<I, T, P> = {
   say: (input: I, listed: number, next: P | null) => string | null
 }
 
+/** Of the two kinds of people at the console, those that may do it; administrators may do both. */
+export type For = 'helpdesk' | 'administrator'
+
+/**
+ * The form of an operation on the page of a person, without its parts that have a default: the path is the name of the
+ * command, the texts are those of the operation, and the fields are all.
+ */
+export type Form = {
+  /** Below the address of the person. */
+  path?: string
+  title?: string
+  about?: string
+  /** Of the button. */
+  label?: string
+  /** It asks for these fields. */
+  asks?: readonly string[]
+  /** What it sends besides. */
+  sends?: Record<string, unknown>
+  /** The fields have the values of the person, and only those that were changed are sent. */
+  isEdit?: true
+  /** What a page of its own asks before; by default the question of the operation. */
+  question?: (name: string) => string
+  /** There the email must be typed. */
+  isEmailTyped?: true
+  /** Whether it can be of use for the person. */
+  isFor?: (person: Explanation) => boolean
+  /** Whether it is what helps the person to log in. */
+  helps?: (person: Explanation) => boolean
+  /** People that only administrators may do it to. */
+  isBeyondHelpdesk?: (person: Explanation, now: Date) => boolean
+  /** Whether it needs a login of the last minutes. */
+  needsRecentLogin?: (input: Record<string, unknown>) => boolean
+  /** What the page says when it is done. */
+  done?: string
+  /** It stands in a place of its own. */
+  isElsewhere?: true
+}
+
 type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
 export type About<F extends Fields> = {
   /** Such as `users lock`. Null if there is none. */
@@ -72,6 +113,9 @@ export type About<F extends Fields> = {
   description?: string
   /** What only callers of the API need to know. */
   forCallers?: string
+  /** Null: it is not in the console. */
+  for: For | null
+  form?: Form
   /** Arguments of the command, for its help. */
   examples?: string[]
   fields?: F

@@ -32,6 +32,15 @@ export const issuer: Kind<string> = {
   },
 }
 
+/** As browsers write it, so that it can be compared with what they send. */
+export const origin: Kind<string> = {
+  values: 'https origin (outside production also `http://localhost…`)',
+  parse(text, { name, environment, refuse }) {
+    if (findSafeUrl(text, environment)?.origin === text) return text
+    return refuse(`${name} must be an origin such as https://console.example.com, not "${text}".`)
+  },
+}
+
 /** `problemOf` returns the problem of an entry, without the name of the variable; or null. */
 function list(
   values: string,

@@ -3,6 +3,7 @@
 import { join } from 'node:path'
 import type { Budgets } from '../domain/attempt.ts'
 import { ACCESS_TOKEN_SECONDS } from '../domain/lifetimes.ts'
+import { DEFAULT_ROLE } from '../domain/user.ts'
 import { defaultIssuer, isLoopback } from './addresses.ts'
 import type { DatabaseConfig } from './database.ts'
 import { ENVIRONMENTS, type Environment } from './kinds.ts'
@@ -87,6 +88,7 @@ function toConfig(values: Values, warnings: readonly string[]) {
       audience: values.jwtAudience ?? issuer,
       accessSeconds: values.accessTokenSeconds,
     },
+    console: toConsole(values),
     /** What a new password must obey; `minLength` in characters. */
     passwordRules: { minLength: values.passwordMinLength, brandName },
     budgets: {
@@ -99,6 +101,18 @@ function toConfig(values: Values, warnings: readonly string[]) {
     sessionMaxSeconds: values.sessionMaxDays * 24 * 3600,
     /** Settings that are probably wrong but do not prevent a start. */
     warnings,
+  }
+}
+
+/** Null if there is none. */
+function toConsole(values: Values) {
+  const { nodeEnv, adminPort, adminRoles, helpdeskRoles, secondFactorRoles } = values
+  const roles = [...adminRoles, ...helpdeskRoles]
+  if (adminPort === 0 || roles.length === 0) return null
+  return {
+    ...{ adminRoles, helpdeskRoles },
+    /** The roles whose users get in there only with a second factor. */
+    demandingRoles: nodeEnv === 'production' ? [...secondFactorRoles, ...roles] : secondFactorRoles,
   }
 }
 
@@ -120,7 +134,8 @@ function warnOfPlainHttp({ host, trustProxy, tlsCertFile }: Values): string[] {
 
 /** Problems of several variables together. */
 function contradictionsOf(values: Values): string[] {
-  const { nodeEnv, tlsCertFile, adminTlsCertFile, trustProxy } = values
+  const { nodeEnv, tlsCertFile, adminTlsCertFile, trustProxy, adminRoles, helpdeskRoles } = values
+  const consoleRoles = [...adminRoles, ...helpdeskRoles]
   const isProduction = nodeEnv === 'production'
   const hasTls = tlsCertFile !== null
   const hasProxy = trustProxy.length > 0
@@ -141,6 +156,14 @@ function contradictionsOf(values: Values): string[] {
       isProduction && values.jwtIssuer === null,
     'In production SECOND_FACTOR_ROLES needs SECOND_FACTOR=on: otherwise the factor that it demands cannot be set up. Set it to on, or remove SECOND_FACTOR_ROLES.':
       isProduction && values.secondFactor === 'off' && values.secondFactorRoles.length > 0,
+    // With every role or that of new users, all could take over each other's accounts.
+    [`ADMIN_ROLES and HELPDESK_ROLES take roles that few users have, not * or ${DEFAULT_ROLE}.`]:
+      consoleRoles.includes('*') || consoleRoles.includes(DEFAULT_ROLE),
+    'ADMIN_ROLES and HELPDESK_ROLES have a role in common: list each role once.': adminRoles.some(
+      role => helpdeskRoles.includes(role),
+    ),
+    'In production the console (ADMIN_ROLES, HELPDESK_ROLES) needs SECOND_FACTOR=on: otherwise its users cannot set up the factor that it demands.':
+      isProduction && values.secondFactor === 'off' && toConsole(values) !== null,
     'In production LOG_LEVEL must be info, debug or trace: every login attempt must be logged.':
       isProduction && !logsAttempts(values.logLevel),
   }

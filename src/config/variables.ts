@@ -2,7 +2,7 @@
 // docs/configuration.md follow from this table.
 import { ACCESS_TOKEN_SECONDS } from '../domain/lifetimes.ts'
 import { WINDOW_MINUTES } from '../domain/throttle.ts'
-import { callbacks, issuer, link, networks, origins } from './addresses.ts'
+import { callbacks, issuer, link, networks, origin, origins } from './addresses.ts'
 import { postgresUrl } from './database.ts'
 import {
   anyText,
@@ -50,11 +50,15 @@ const GROUPS = {
     OPS_HOST: [address, '127.0.0.1', 'address of the health endpoints'],
     OPS_PORT: [port, '9443', 'port of the health endpoints; 0 turns them off'],
   },
-  'Admin API': {
-    ADMIN_HOST: [address, '127.0.0.1', 'address of the admin API'],
-    ADMIN_PORT: [port, '0', 'port of the admin API (docs/admin-api.md); 0 turns it off'],
+  Administration: {
+    ADMIN_HOST: [address, '127.0.0.1', 'address of the admin API and the console'],
+    ADMIN_PORT: [port, '0', 'their port (docs/admin-api.md, docs/operations.md); 0 turns them off'],
     ADMIN_TLS_CERT_FILE: [path, null, 'certificate chain, PEM; by default `TLS_CERT_FILE`'],
     ADMIN_TLS_KEY_FILE: [path, null, 'private key, PEM; by default `TLS_KEY_FILE`'],
+    ADMIN_ROLES: [roles, '', 'roles that may do everything in the console'],
+    HELPDESK_ROLES: [roles, '', 'roles that may help users there; without both, there is no console'],
+    ADMIN_ORIGIN: [origin, null, 'address of the console in browsers, on a host name of its own'],
+    ADMIN_TRUST_PROXY: [networks, '', 'TLS proxies in front of the console; the API needs none'],
   },
   Applications: {
     // If it is not set, production allows no origin, and development allows any.

@@ -1,17 +1,22 @@
 // What administrators change, and the record of it.
 
-/** Makes a change: a user of the operating system, or a token of the admin API. */
+/** Makes a change: a user of the operating system, a token of the admin API, or a person at the console. */
 export type Actor = {
-  kind: 'user' | 'token'
+  kind: 'user' | 'token' | 'person'
+  /** Of a person the email at that time; a pseudonym once the person has been deleted. */
   name: string
-  /** The machine's name, or the address that the token's request came from. */
+  /** The machine's name, or the address that the request came from. */
   host: string
+  /** The user that the person is. */
+  id?: string
 }
 
 /** When a change is made, and by which actor. The store records it in the transaction that makes the change. */
 export type Change = {
   at: Date
   by: Actor
+  /** Of the console: nothing is changed unless the change concerns this user, and the user is still as it was shown. */
+  seen?: { id: string; updatedAt: Date } | undefined
   /** Set if the administrator allowed a password that breaks a rule. The record says so, but not which rule. */
   allowWeak?: boolean
 }
@@ -37,6 +42,7 @@ export type AuditAction =
   | 'token.revoked'
   | 'user.exported'
   | 'users.exported'
+  | 'users.read'
   | 'database.purged'
 
 /** The fields of the target that the change concerns; never a secret. */
@@ -80,4 +86,6 @@ export interface AuditStore {
   ): Promise<AuditEvent[]>
   /** For what is no change of the database: a change of a file, or a read. */
   record(change: Change, events: NewAuditEvent[]): Promise<void>
+  /** The same, unless the actor has such an event of this day (UTC) already. */
+  recordDaily(change: Change, event: NewAuditEvent): Promise<void>
 }

@@ -64,6 +64,8 @@ export type UserFilter = {
   role?: string
   state?: UserState
   secondFactor?: (typeof SECOND_FACTOR_FILTERS)[number]
+  /** No login since then; of a user without any, not added since then either. */
+  dormantSince?: Date
 }
 export type UserPage = { after: string; limit: number }
 /** `next` is the `after` of the next page; null at the end. */
@@ -95,7 +97,7 @@ export interface UserStore {
 
   // Every change below is recorded in the same transaction, see audit.ts; one that changes nothing is not. It names
   // the user by its id, because an email may go to another user meanwhile, and returns the user as it is stored then; null
-  // for an unknown id.
+  // for an unknown id, and for a user that has changed since it was `seen`.
 
   /** False if the email is taken. */
   insert(user: NewUser, change: Change): Promise<boolean>

@@ -29,6 +29,7 @@ import { acceptBodies, BODY_MAX_BYTES, InvalidBody } from './request/body.ts'
 import { identifyClient } from './request/client.ts'
 import { trustProxies } from './request/client-address.ts'
 import { answerPreflights, cors, logRefusedOrigins, type OriginRules } from './request/cors.ts'
+import { PAGE_SESSION, SESSION, type SessionCookie } from './request/cookies.ts'
 import { CLIENT, COUNTED_LOG, refuse, requestId } from './request/log.ts'
 import { METRICS } from './routes/ended-session.ts'
 
@@ -49,6 +50,10 @@ export type ServerDeps = {
 type Options = {
   /** Which pages of other sites may read the answers; by default none. */
   origins?: OriginRules
+  /** By default that of the pages. */
+  sessionCookie?: SessionCookie
+  /** Requests that come through no proxy: a header of one is forged. */
+  isDirect?: (request: FastifyRequest) => boolean
   /** Refuses callers that are not known. */
   admit?: onRequestAsyncHookHandler
   /** The longest part of an address that a route takes as its parameter. */
@@ -62,7 +67,7 @@ type Options = {
 /** Call `refuseOtherMethods` once all routes have been added. */
 export function createServer(
   { config, tls, log, metrics, isStopping, isRefusing, track }: ServerDeps,
-  { origins, admit, maxParamLength, notFound, toTimeoutPage }: Options,
+  { origins, admit, maxParamLength, notFound, toTimeoutPage, ...options }: Options,
 ): { app: FastifyInstance; refuseOtherMethods: () => void } {
   const proxies = trustProxies(config.trustProxy)
   const headers = protectiveHeaders(config)
@@ -118,6 +123,7 @@ export function createServer(
   app.setErrorHandler(handleError)
   app.setNotFoundHandler(notFound ?? ((_request, reply) => sendFailure(reply, 'NOT_FOUND')))
 
+  app.decorate(SESSION, options.sessionCookie ?? PAGE_SESSION)
   app.decorate(COUNTED_LOG, countedLog)
   app.decorate(METRICS, metrics)
   app.decorateRequest(CLIENT, null)
@@ -129,7 +135,7 @@ export function createServer(
   app.addHook('onRequest', setHeaders(headers, isStopping))
   if (origins) app.addHook('onRequest', cors(origins))
   app.addHook('onRequest', refuseBadFraming)
-  app.addHook('onRequest', identifyClient(proxies))
+  app.addHook('onRequest', identifyClient(proxies, options.isDirect))
   if (origins) app.addHook('onRequest', answerPreflights)
   app.addHook('onRequest', refuseWhileDraining(isRefusing))
   if (admit) app.addHook('onRequest', admit)

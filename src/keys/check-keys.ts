@@ -10,6 +10,7 @@ export const NAMES_MAX_CHARACTERS = 122
 
 export async function checkKeys(config: Config, now: Date): Promise<Finding> {
   const { signingKeysFile: path, nodeEnv, tokens, secondFactor, secondFactorRoles } = config
+  const isDemanded = secondFactorRoles.length > 0 || config.console !== null
   let keySet: KeySet
   try {
     keySet = await loadKeySet(path)
@@ -20,9 +21,10 @@ export async function checkKeys(config: Config, now: Date): Promise<Finding> {
   }
   const { accessKeys, refreshKeys, encryptionKeys } = keySet
   const canEncrypt = encryptionKeys.length > 0
-  if (!canEncrypt && nodeEnv === 'production' && secondFactorRoles.length > 0) {
+  if (!canEncrypt && nodeEnv === 'production' && isDemanded) {
+    const demanding = secondFactorRoles.length > 0 ? 'SECOND_FACTOR_ROLES' : 'the console'
     const advice = 'needs a key that encrypts second factors: "keys rotate" adds one'
-    return problem('keys', `${path}: SECOND_FACTOR_ROLES ${advice}`)
+    return problem('keys', `${path}: ${demanding} ${advice}`)
   }
   const readers = await checkReaders(config, 'keys', path)
   if (readers) return readers

@@ -33,6 +33,8 @@ export type OpenSessionDeps = {
   maxSessionsPerUser: number
   /** Absolute expiry: a session ends this long after its login, even if it is refreshed. */
   sessionMaxSeconds: number
+  /** Begins the cookies of the console. A login there ends no session of the pages. */
+  cookiePrefix?: string
   clock: () => Date
 }
 
@@ -49,14 +51,16 @@ type Accepted = {
 
 /** Null if the user has changed, or the proof was used, since they were verified. */
 export async function openSession(
-  { store, keys, tokens, maxSessionsPerUser, sessionMaxSeconds, clock }: OpenSessionDeps,
+  deps: OpenSessionDeps,
   { user, client, device, oldCookie, proof = null, amr, change = null }: Accepted,
   scopes: ThrottleScope[],
 ): Promise<OpenedSession | null> {
-  const now = clock()
+  const { store, keys, tokens, maxSessionsPerUser, sessionMaxSeconds, cookiePrefix = '' } = deps
+  const now = deps.clock()
+  const abandonedMs = cookiePrefix === '' ? now.getTime() - ABANDONED_SECONDS * 1000 : 0
   const id = randomUUID()
   const expiresAt = new Date(now.getTime() + sessionMaxSeconds * 1000)
-  const cookie = client.isBrowser ? randomToken() : null
+  const cookie = client.isBrowser ? cookiePrefix + randomToken() : null
   const { accessKey, refreshKey } = keys.signingAt(now)
 
   const access = signAccessToken(accessKey, tokens, user, { id, expiresAt, amr }, now)
@@ -76,7 +80,7 @@ export async function openSession(
     displaced: {
       // A program gets no new cookie, so the session of a cookie that it sends must not end.
       cookieDigest: client.isBrowser && oldCookie !== null ? digestOf(oldCookie) : null,
-      usedBefore: new Date(now.getTime() - ABANDONED_SECONDS * 1000),
+      usedBefore: new Date(abandonedMs),
       maxSessions: maxSessionsPerUser,
     },
     change,

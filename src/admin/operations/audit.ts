@@ -14,6 +14,7 @@ export const listAudit = listOperation(
     description: 'The event that was recorded last comes first.',
     forCallers: 'A page may have fewer events than `limit` before the end.',
     examples: ['--since 30d', '--target ann@example.org --limit 20'],
+    for: 'helpdesk',
     fields: {
       target: {
         about:

@@ -15,6 +15,8 @@ export type AdminDeps = {
   /** The clock that the service uses, see cluster-clock.ts. */
   clock: () => Date
   by: Actor
+  /** In the console: what the person at it has seen of the user. */
+  seen?: Change['seen']
   budgets: Budgets
   bcryptCost: number
   secondFactorRoles: DemandingRoles
@@ -29,6 +31,6 @@ export type AdminDeps = {
   oneAtATime: <T>(work: () => Promise<T>) => Promise<T>
 }
 
-export function changeNow({ clock, by }: Pick<AdminDeps, 'clock' | 'by'>): Change {
-  return { at: clock(), by }
+export function changeNow({ clock, by, seen }: Pick<AdminDeps, 'clock' | 'by' | 'seen'>): Change {
+  return { at: clock(), by, seen }
 }

@@ -38,6 +38,7 @@ const PASSWORD_FIELDS = {
   valid: {
     about: 'How long a temporary password is valid: `1h` to `30d`, or a time. By default 72 hours.',
     examples: ['72h'],
+    choices: { '24h': '1 day', '72h': '3 days', '168h': '7 days' },
     parse: parseValid,
   },
 } as const
@@ -104,6 +105,13 @@ export const addUser = operation(
       name: { ...IDENTITY_FIELDS.name, isRequired: true },
       ...PASSWORD_FIELDS,
     },
+    for: 'administrator',
+    form: {
+      asks: ['email', 'name', 'role', 'valid'],
+      sends: { generate: true },
+      needsRecentLogin: ({ role }) => role !== undefined && role !== DEFAULT_ROLE,
+      isElsewhere: true,
+    },
     argument: 'email',
     isFirst: true,
     status: 201,
@@ -143,6 +151,21 @@ export const setPassword = operation(
     description: 'Ends all sessions. A second factor stays.',
     forCallers: SEND_ONE,
     examples: ['ann@example.org --generate'],
+    for: 'helpdesk',
+    form: {
+      path: 'temporary',
+      title: 'Temporary password',
+      about:
+        'For a forgotten password. It can be used once, to set a new one, and ends all sessions. First make sure of the person that asks for it.',
+      label: 'Give a temporary password',
+      asks: ['valid'],
+      sends: { generate: true },
+      helps: ({ verdict: { kind } }) =>
+        kind === 'temporary-password-ended' || kind === 'unusable-hash',
+      // The caller that gets it could set up a factor of its own.
+      isBeyondHelpdesk: ({ isSecondFactorDemanded, factors }) =>
+        isSecondFactorDemanded && factors.length === 0,
+    },
     fields: PASSWORD_FIELDS,
     data: named(
       'SetPassword',

@@ -17,6 +17,18 @@ export const resetSecondFactor = operation(
     summary: 'Remove the second factors of a user',
     description: `With the recovery codes. Ends all sessions. After ${ALARMING_GUESSES} wrong codes with the right password, only together with a new password.`,
     examples: ['ann@example.org --generate'],
+    for: 'administrator',
+    form: {
+      path: 'second-factor/reset',
+      title: 'Two-step login',
+      about:
+        'Only if the phone and the recovery codes are lost. Ends all sessions. Make sure of the person that asks for it: a thief of the password needs only you.',
+      label: 'Reset two-step login',
+      question: name => `Reset two-step login of ${name}?`,
+      isFor: ({ factors }) => factors.length > 0,
+      needsRecentLogin: () => true,
+      done: 'Two-step login is reset, and all sessions have ended.',
+    },
     fields: {
       generate: {
         type: 'boolean',

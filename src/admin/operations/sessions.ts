@@ -17,6 +17,7 @@ export const listSessions = listOperation(
     summary: 'List the live sessions of a user',
     description: 'In the order of their logins.',
     examples: ['ann@example.org'],
+    for: 'helpdesk',
   },
   {
     items: 'sessions',
@@ -50,6 +51,8 @@ export const endSessions = operation(
     request: 'DELETE /users/:user/sessions',
     summary: 'End all sessions of a user',
     description: 'Known devices stay.',
+    for: 'helpdesk',
+    form: { path: 'sessions/end', done: 'All sessions have ended.', isElsewhere: true },
     data: named(
       'EndedSessions',
       whole({ ended: { type: 'integer', description: 'How many.', examples: [2] } }),
@@ -71,6 +74,8 @@ export const endSession = operation(
     request: 'DELETE /sessions/:id',
     summary: 'End a session',
     description: 'Of any user.',
+    for: 'helpdesk',
+    form: { path: 'sessions/:session/end', done: 'The session has ended.', isElsewhere: true },
   },
   async (deps, { named }) => {
     const id = parseId(named)
@@ -88,6 +93,7 @@ export const endEverySession = operation(
     request: null,
     summary: 'End all sessions of all users',
     description: 'Known devices stay.',
+    for: null,
     question: () => 'End all sessions of all users?',
   },
   async deps => {

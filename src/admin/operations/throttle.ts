@@ -43,6 +43,7 @@ export const getThrottle = operation(
     description:
       'Of an email, a client or both; otherwise the users that wait, and the clients with the most failures.',
     examples: ['--top 10', '--email ann@example.org --client 203.0.113.7'],
+    for: null,
     fields: { top: countField(DEFAULT_TOP, MAX_TOP), ...NAMES },
     data: named('ThrottleAnswer', { anyOf: [THROTTLE_LIST, FOUND_THROTTLE] }),
   },
@@ -104,6 +105,7 @@ export const clearThrottle = operation(
     summary: 'Clear failures and blocks',
     description: 'Of either an email or a client.',
     examples: ['--email ann@example.org', '--client 203.0.113.7'],
+    for: null,
     fields: NAMES,
     data: named(
       'ClearedThrottle',

@@ -47,6 +47,7 @@ export const addToken = operation(
       digest: { about: 'The SHA-256 of the token.', only: 'route' },
     },
     argument: 'name',
+    for: null,
     event: 'admin.token_added',
     isFirst: true,
   },
@@ -91,6 +92,7 @@ export const listTokens = listOperation(
     description: 'Also those that ended in the last 30 days.',
     examples: ['--json'],
     argument: null,
+    for: null,
   },
   {
     items: 'tokens',
@@ -121,6 +123,7 @@ export const revokeToken = operation(
     examples: ['registration'],
     fields: { name: NAME },
     argument: 'name',
+    for: null,
     event: 'admin.token_revoked',
   },
   async (deps, { name }) => {

@@ -32,6 +32,8 @@ export const getUserData = operation(
     description:
       'For a person that asks for it: also ended sessions, refreshes and audit events. The hash of the password and the secrets of second factors are left out.',
     examples: ['ann@example.org > ann.json'],
+    // It may be of any length.
+    for: null,
     data: named(
       'UserData',
       whole({

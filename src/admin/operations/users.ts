@@ -1,6 +1,7 @@
 // Operations on users, except those on their passwords.
 import { setTimeout as sleep } from 'node:timers/promises'
 import {
+  isLockedByAdministrator,
   SECOND_FACTOR_FILTERS,
   USER_STATES,
   type User,
@@ -11,7 +12,7 @@ import { TIME } from '../../http/openapi/schemas.ts'
 import { BLOCK_CACHED_MS } from '../../login/throttle.ts'
 import { emailTaken, userNotFound, WrongUse } from '../../system/failures.ts'
 import { CLIENT_FIELD, EXPLANATION, LISTED_USER, SHOWN_USER } from '../api/schemas.ts'
-import { endParser } from '../input/times.ts'
+import { endParser, startParser } from '../input/times.ts'
 import {
   nameParser,
   parseNewEmail,
@@ -23,7 +24,7 @@ import {
 import { count, fieldLines } from '../layout.ts'
 import { type About, type Field, listOperation, operation } from '../operation.ts'
 import { type AdminDeps, changeNow } from './deps.ts'
-import { explainUser } from './explain-user.ts'
+import { type Explanation, explainUser } from './explain-user.ts'
 import { describeState, fieldsOfUser, notesOn, sentenceOf, untilOf } from './explanation.ts'
 import { FOR_EVER, findUser, toShownUser } from './user.ts'
 
@@ -43,7 +44,9 @@ export const listUsers = listOperation(
     examples: [
       ...['--search example.org --limit 100', '--state locked --json'],
       '--role admin --second-factor none',
+      '--dormant 90d',
     ],
+    for: 'helpdesk',
     fields: {
       search: { about: 'A part of the email or name.', parse: searchParser },
       role: { about: 'Only users with this role.', parse: roleFilterParser },
@@ -56,14 +59,25 @@ export const listUsers = listOperation(
         about: 'Only users without a second factor (`none`), or with one (`any`).',
         enum: SECOND_FACTOR_FILTERS,
       },
+      dormant: {
+        about:
+          'Only users without a login for this long, such as `90d`, or since a time. Those that never logged in count from the day on which they were added.',
+        examples: ['90d'],
+        parse: startParser,
+      },
     },
   },
   {
     items: 'users',
     schema: LISTED_USER,
     parsePosition: storedEmailParser,
-    async read({ store, clock }, { named: _, ...filter }, { from, limit }) {
-      const now = clock()
+    async read(deps, { named: _, dormant, ...typed }, { from, limit }) {
+      const { store, by } = deps
+      const change = changeNow(deps)
+      const now = change.at
+      // Before any of them is shown.
+      if (by.kind !== 'user') await store.audit.recordDaily(change, READ)
+      const filter = { ...typed, ...(dormant && { dormantSince: dormant(now) }) }
       const page = await store.users.list(filter, { after: from ?? '', limit }, now)
       const items = page.users.map(({ lastLoginAt, secondFactor, ...user }) => ({
         ...toShownUser(user, now),
@@ -93,6 +107,8 @@ export const listUsers = listOperation(
   },
 )
 
+const READ = { action: 'users.read', target: 'all users', targetId: null } as const
+
 const dayOf = (time: Date) => time.toISOString().slice(0, 10)
 
 /** Quotes it for a shell: an email may have characters such as "'" and "$". */
@@ -107,6 +123,7 @@ export const getUser = operation(
     summary: 'Show a user, and why the user can or cannot log in',
     description: 'With `client`, it also tells whether a login from there would have to wait.',
     examples: ['ann@example.org', 'ann@example.org --client 203.0.113.7'],
+    for: 'helpdesk',
     fields: { client: CLIENT_FIELD },
     data: EXPLANATION,
   },
@@ -129,6 +146,18 @@ export const changeUser = operation(
     description: 'Sessions and devices stay, and failures and blocks stay with the old email.',
     forCallers: '`isActive: false` ends all sessions.',
     examples: ['ann@example.org --email ann.lee@example.org --role admin'],
+    for: 'administrator',
+    form: {
+      path: 'details',
+      title: 'Details',
+      about: 'Sessions stay. Failed logins stay with the old email.',
+      label: 'Save',
+      asks: ['email', 'name', 'role'],
+      isEdit: true,
+      helps: ({ verdict: { kind } }) => kind === 'unreachable-email',
+      needsRecentLogin: ({ role }) => role !== undefined,
+      done: 'The details are changed.',
+    },
     fields: {
       ...IDENTITY_FIELDS,
       isActive: { type: 'boolean', about: 'Whether the user can log in.', only: 'route' },
@@ -184,6 +213,13 @@ export const activateUser = onUser(
     request: null,
     summary: 'Let a user log in again',
     examples: ['ann@example.org'],
+    for: 'administrator',
+    form: {
+      label: 'Activate',
+      isFor: ({ isActive }) => !isActive,
+      helps: ({ verdict: { kind } }) => kind === 'inactive',
+      done: 'Logins are possible again.',
+    },
   },
   (deps, { id }) => deps.store.users.activate(id, changeNow(deps)),
   email => `Activated ${email}.`,
@@ -197,6 +233,15 @@ export const deactivateUser = onUser(
     summary: 'Stop a user from logging in',
     description: 'Ends all sessions.',
     examples: ['ann@example.org'],
+    for: 'administrator',
+    form: {
+      title: 'Deactivate',
+      about: 'Stops logins and ends all sessions. You can activate the person again.',
+      label: 'Deactivate',
+      question: name => `Deactivate ${name}?`,
+      isFor: ({ isActive }) => isActive,
+      done: 'Deactivated. All sessions have ended.',
+    },
   },
   (deps, { id }) => deps.store.users.deactivate(id, changeNow(deps)),
   email => `Deactivated ${email} and ended all sessions.`,
@@ -210,11 +255,20 @@ export const lockUser = operation(
     summary: 'Lock a user',
     description: 'Ends all sessions.',
     examples: ['ann@example.org --until 2h', 'ann@example.org'],
+    for: 'administrator',
+    form: {
+      title: 'Lock',
+      about: 'Stops logins for a time and ends all sessions.',
+      label: 'Lock',
+      isFor: ({ state }) => state === 'active' || state === 'waiting',
+      done: 'Locked. All sessions have ended.',
+    },
     fields: {
       until: {
         about:
           'A time, in UTC if it has no zone, or a duration such as `90m`, `2h` or `30d`. Without it the lock does not end.',
         examples: ['2030-01-31T12:00'],
+        choices: { '2h': '2 hours', '1d': '1 day', '7d': '7 days', '': 'No end' },
         parse: endParser,
       },
     },
@@ -231,6 +285,14 @@ export const lockUser = operation(
   },
 )
 
+/** Not by a wait of a client or network, whatever the email. */
+function isHelpedByUnlocking({ verdict, throttle }: Explanation): boolean {
+  const { kind } = verdict
+  if (kind === 'must-wait') return ['pair', 'email'].includes(verdict.because.scope)
+  if (kind === 'can-log-in') return (throttle.clients?.waiting ?? 0) > 0
+  return ['locked', 'only-known-devices', 'too-many-guesses'].includes(kind)
+}
+
 export const unlockUser = onUser(
   {
     command: 'users unlock',
@@ -239,6 +301,14 @@ export const unlockUser = onUser(
     summary: 'Unlock a user',
     description: 'Clears the lock, failures, wrong codes and blocks of the email.',
     examples: ['ann@example.org'],
+    for: 'helpdesk',
+    form: {
+      label: 'Unlock',
+      isFor: isHelpedByUnlocking,
+      helps: isHelpedByUnlocking,
+      isBeyondHelpdesk: isLockedByAdministrator,
+      done: 'Unlocked.',
+    },
   },
   async (deps, { id }) => {
     const isUnlocked = await deps.store.users.unlock(id, changeNow(deps))
@@ -258,6 +328,16 @@ export const deleteUser = onUser(
     summary: 'Delete a user',
     description: 'With all sessions, devices and second factors. The audit keeps a pseudonym.',
     examples: ['ann@example.org --yes'],
+    for: 'administrator',
+    form: {
+      title: 'Delete',
+      about:
+        'Removes the person with all sessions, devices and second factors, for good. The history keeps a pseudonym. To stop logins for a while, deactivate the person.',
+      label: 'Delete for good',
+      isEmailTyped: true,
+      needsRecentLogin: () => true,
+      done: 'The person is deleted.',
+    },
     question: email => `Delete ${email} for good?`,
   },
   async (deps, { id }) => (await deps.store.users.delete(id, changeNow(deps))) !== null,

@@ -4,15 +4,21 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Client } from '../../login/attempt.ts'
 import { clientGroup, clientNetwork } from '../../system/client-group.ts'
 import { sendFailure } from '../answer/envelope.ts'
-import { clientAddress, type Proxies } from './client-address.ts'
+import { clientAddress, type Proxies, trustProxies } from './client-address.ts'
 import { CLIENT, logCounted, userAgentOf } from './log.ts'
 
-export function identifyClient(proxies: Proxies) {
+const NO_PROXIES = trustProxies([])
+
+export function identifyClient(
+  allProxies: Proxies,
+  isDirect: (request: FastifyRequest) => boolean = () => false,
+) {
   return (request: FastifyRequest, reply: FastifyReply, done: () => void) => {
     const peer = request.raw.socket.remoteAddress
     // The connection is closed already, so its address is unknown.
     if (peer === undefined) return reply.hijack().raw.destroy()
     const { headers } = request
+    const proxies = isDirect(request) ? NO_PROXIES : allProxies
     const isProxied = proxies.isTrusted(peer)
 
     if (!(isProxied ? isForwardedHttps(headers['x-forwarded-proto']) : isEncrypted(request))) {

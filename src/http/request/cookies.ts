@@ -3,7 +3,13 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { DeviceCookie } from '../../login/device.ts'
 import { digestOf } from '../../system/identifiers.ts'
 
-const SESSION = '__Host-session'
+/** The session cookie of an app. `prefix` precedes its value wherever that is digested: neither is good for the other. */
+export type SessionCookie = { name: string; prefix: string }
+export const PAGE_SESSION: SessionCookie = { name: '__Host-session', prefix: '' }
+export const CONSOLE_SESSION: SessionCookie = { name: '__Host-console', prefix: 'console:' }
+/** The decorator of an app for its session cookie. */
+export const SESSION = 'sessionCookie'
+
 const DEVICE = '__Host-device'
 /** A user with a second factor has logged in with this browser: the form opens its field. It tells nothing else. */
 const SECOND_STEP = '__Host-second-step'
@@ -20,8 +26,11 @@ const DEVICE_VALUE = /^[\w-]{65}$/
 /** More than a browser keeps for one site. */
 const MAX_COOKIES = 200
 
+/** With its prefix. */
 export function sessionCookieOf(request: FastifyRequest): string | null {
-  return cookieOf(request, SESSION, SESSION_VALUE)
+  const { name, prefix } = request.server.getDecorator<SessionCookie>(SESSION)
+  const value = cookieOf(request, name, SESSION_VALUE)
+  return value && prefix + value
 }
 
 export function deviceCookieOf(request: FastifyRequest): string | null {
@@ -63,8 +72,9 @@ function cookieOf({ headers }: FastifyRequest, name: string, form: RegExp): stri
 }
 
 /** Without Max-Age the browser deletes it when it closes; the server decides when the session expires. */
-export function setSessionCookie(reply: FastifyReply, value: string): void {
-  setCookie(reply, `${SESSION}=${value}`)
+export function setSessionCookie(reply: FastifyReply, prefixed: string): void {
+  const { name, prefix } = reply.server.getDecorator<SessionCookie>(SESSION)
+  setCookie(reply, `${name}=${prefixed.slice(prefix.length)}`)
 }
 
 export function setDeviceCookie(reply: FastifyReply, { value, maxAgeSeconds }: DeviceCookie): void {
@@ -76,7 +86,7 @@ export function setSecondStepCookie(reply: FastifyReply, { maxAgeSeconds }: Devi
 }
 
 export function clearSessionCookie(reply: FastifyReply): void {
-  setCookie(reply, `${SESSION}=`, 0)
+  setCookie(reply, `${reply.server.getDecorator<SessionCookie>(SESSION).name}=`, 0)
 }
 
 function setCookie(reply: FastifyReply, cookie: string, maxAgeSeconds?: number): void {

@@ -5,6 +5,7 @@ import type { EngineName } from '../sql/engine.ts'
 import type { Schema } from '../sql/schema.ts'
 import * as initial from './0100-initial.ts'
 import * as secondFactor from './0101-second-factor.ts'
+import * as adminConsole from './0102-console.ts'
 import { COLUMN_TYPES, type ColumnTypes } from './column-types.ts'
 
 type Up = (db: Kysely<unknown>, column: ColumnTypes) => Promise<void>
@@ -13,6 +14,7 @@ type Up = (db: Kysely<unknown>, column: ColumnTypes) => Promise<void>
 export const MIGRATIONS: Record<string, { up: Up }> = {
   '0100-initial': initial,
   '0101-second-factor': secondFactor,
+  '0102-console': adminConsole,
 }
 
 export function createMigrator(engine: EngineName, db: Kysely<Schema>): Migrator {

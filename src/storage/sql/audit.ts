@@ -1,6 +1,7 @@
 // The record of what administrators change. Rows are added; `delete-user.ts` and the purge alone change or remove them.
 import { type Kysely, type Selectable, sql } from 'kysely'
 import type {
+  Actor,
   AuditEvent,
   AuditFacts,
   AuditStore,
@@ -18,14 +19,23 @@ export async function writeAudit(
   change: Change,
   ...events: NewAuditEvent[]
 ): Promise<void> {
-  if (events.length === 0) return
+  if (events.length > 0) await insertEvents(trx, change, events).execute()
+}
+
+function insertEvents(
+  trx: Kysely<Schema>,
+  change: Change,
+  events: NewAuditEvent[],
+  once: string | null = null,
+) {
   const toJson = (facts: AuditFacts | null) => facts && JSON.stringify(facts)
   const rows = toAuditRows(change, events).map(row => ({
     ...row,
     before: toJson(row.before),
     after: toJson(row.after),
+    once,
   }))
-  await trx.insertInto('audit_events').values(rows).execute()
+  return trx.insertInto('audit_events').values(rows)
 }
 
 export function toAuditRows({ at, by, allowWeak }: Change, events: NewAuditEvent[]) {
@@ -35,6 +45,7 @@ export function toAuditRows({ at, by, allowWeak }: Change, events: NewAuditEvent
     actor_kind: by.kind,
     actor: by.name,
     host: by.host,
+    actor_id: by.id ?? null,
     action,
     target,
     target_id: targetId,
@@ -82,6 +93,16 @@ export function createAudit(engine: Engine): AuditStore {
   return {
     record: (change, events) => transact(engine, trx => writeAudit(trx, change, ...events)),
 
+    recordDaily: (change, event) =>
+      transact(engine, async trx => {
+        const { kind, id, name: actor } = change.by
+        const once = [formatTime(change.at).slice(0, 10), event.action, kind, id ?? actor].join(' ')
+        // A unique index decides between parallel calls, also of several instances.
+        await insertEvents(trx, change, [event], once)
+          .onConflict(conflict => conflict.doNothing())
+          .execute()
+      }),
+
     async list(target, { since, beforeId, limit }) {
       const users = sql`select id from users where email = ${target}
         union select target_id from audit_events where target = ${target}`
@@ -122,13 +143,17 @@ function toEvent(row: Row): AuditEvent {
   return {
     id: Number(row.id),
     at: parseTime(row.at),
-    by: { kind: row.actor_kind, name: row.actor, host: row.host },
+    by: toActor(row),
     action: row.action,
     target: row.target,
     targetId: row.target_id,
     before: toFacts(row.before),
     after: toFacts(row.after),
   }
+}
+
+function toActor({ actor_kind: kind, actor: name, host, actor_id: id }: Row): Actor {
+  return { kind, name, host, ...(id !== null && { id }) }
 }
 
 /** SQLite returns JSON as text, PostgreSQL as an object. */

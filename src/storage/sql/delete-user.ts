@@ -9,6 +9,7 @@ import { isAmong } from './dialect.ts'
 import { endAllSessions, isOfUser } from './end-all-sessions.ts'
 import { keepEnded, type RemovedSession } from './ended-sessions.ts'
 import { type Engine, ROWS_AT_A_TIME, transact } from './engine.ts'
+import { lockForChange } from './lock-for-change.ts'
 import { formatTime, type Schema } from './schema.ts'
 
 export async function deleteUser(
@@ -18,6 +19,7 @@ export async function deleteUser(
 ): Promise<number | null> {
   // From here on the user has no live session, and no login opens another.
   const ended = await transact(engine, async trx => {
+    if (!(await lockForChange(engine, trx, 'id', id, change.seen))) return null
     const user = await deactivate(trx, id)
     if (!user) return null
     const event = { action: 'user.deleted' as const, target: user.email, targetId: id }
@@ -101,4 +103,7 @@ async function forget(engine: Engine, trx: Transaction<Schema>, userId: string):
   await sql`update audit_events set target = ${pseudonym}, target_id = null,
       before = ${withoutNames('before')}, after = ${withoutNames('after')}
     where ${isAmong(engine.name, 'id', ids)}`.execute(trx)
+  // What a deleted administrator has done stays.
+  await sql`update audit_events set actor = ${pseudonym}, actor_id = null, once = null
+    where actor_id = ${userId}`.execute(trx)
 }

@@ -62,7 +62,7 @@ export async function listUsers(
 
 function conditionsOf(
   engine: EngineName,
-  { search, role, state, secondFactor }: UserFilter,
+  { search, role, state, secondFactor, dormantSince }: UserFilter,
   now: Date,
 ) {
   const conditions: RawBuilder<boolean>[] = []
@@ -77,6 +77,9 @@ function conditionsOf(
   if (state === 'locked') conditions.push(sql`is_active and ${isLocked}`)
   if (state === 'waiting') conditions.push(sql`is_active and ${isWaiting}`)
   if (state === 'active') conditions.push(sql`is_active and not ${isLocked} and not ${isWaiting}`)
+  if (dormantSince !== undefined) {
+    conditions.push(sql`coalesce(last_login_at, created_at) < ${formatTime(dormantSince)}`)
+  }
   // The last one, because it costs the most.
   if (secondFactor === 'none') conditions.push(HAS_NO_FACTOR)
   if (secondFactor === 'any') conditions.push(sql`not ${HAS_NO_FACTOR}`)

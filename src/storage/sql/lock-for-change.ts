@@ -1,16 +1,18 @@
 // Reads a user and locks it as a login does, until the transaction of a change ends.
 import type { Transaction } from 'kysely'
+import type { Change } from '../../domain/audit.ts'
 import type { User } from '../../domain/user.ts'
 import type { Engine } from './engine.ts'
 import type { Schema } from './schema.ts'
 import { toUser } from './user-rows.ts'
 
-/** Null if there is no such user. */
+/** Null if there is no such user, or if it is not as it was `seen`. */
 export async function lockForChange(
   engine: Engine,
   trx: Transaction<Schema>,
   column: 'id' | 'email',
   value: string,
+  seen?: Change['seen'],
 ): Promise<User | null> {
   const row = await trx
     .selectFrom('users')
@@ -18,5 +20,7 @@ export async function lockForChange(
     .where(column, '=', value)
     .$if(engine.name === 'postgres', query => query.forNoKeyUpdate())
     .executeTakeFirst()
-  return row ? toUser(row) : null
+  const user = row ? toUser(row) : null
+  const isSeen = !seen || (user?.id === seen.id && +user.updatedAt === +seen.updatedAt)
+  return isSeen ? user : null
 }

@@ -168,11 +168,14 @@ export type Schema = {
     actor_kind: Actor['kind']
     actor: string
     host: string
+    actor_id: string | null
     action: AuditAction
     target: string
     target_id: string | null
     before: Json
     after: Json
+    /** Of events that an actor has once a day: the day, the action and the actor. */
+    once: string | null
   }
   /** One row: the key that tags device cookies, 256 bits in hex; the readiness check writes the time. */
   service: { id: number; device_key: string; checked_at: NullableTime }

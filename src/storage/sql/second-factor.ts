@@ -82,7 +82,7 @@ export function createSecondFactors(engine: Engine): SecondFactorStore {
 
     reset: (userId, password, change) =>
       transact(engine, async trx => {
-        const found = await lockForChange(engine, trx, 'id', userId)
+        const found = await lockForChange(engine, trx, 'id', userId, change.seen)
         if (!found) return null
         const factors = await trx
           .deleteFrom('second_factors')

@@ -165,8 +165,10 @@ export function createSessions(engine: Engine): SessionStore {
 
     endByAdministrator: (id, change) =>
       transact(engine, async trx => {
-        const now = formatTime(change.at)
-        const { rows } = await ending(sql`id = ${id}`, now).execute(trx)
+        const { at, seen } = change
+        if (seen && !(await lockForChange(engine, trx, 'id', seen.id, seen))) return false
+        const isOne = sql`id = ${id} and ${seen ? isOfUser(seen.id) : sql`true`}`
+        const { rows } = await ending(isOne, formatTime(at)).execute(trx)
         const [ended] = rows
         if (!ended) return false
         await writeAudit(trx, change, {
@@ -179,7 +181,7 @@ export function createSessions(engine: Engine): SessionStore {
 
     endAll: (userId, change) =>
       transact(engine, async trx => {
-        const user = await lockForChange(engine, trx, 'id', userId)
+        const user = await lockForChange(engine, trx, 'id', userId, change.seen)
         if (!user) return null
         const ended = await endAllSessions(engine, trx, isOfUser(userId), change.at)
         await writeAudit(trx, change, {

@@ -40,7 +40,7 @@ export function createUsers(engine: Engine): UserStore {
     { action, columns, endsSessions, clearsFailures }: UserChange,
   ): Promise<User | null> {
     return transact(engine, async trx => {
-      const found = await lockForChange(engine, trx, 'id', id)
+      const found = await lockForChange(engine, trx, 'id', id, change.seen)
       if (!found) return null
       const cleared = clearsFailures && (await runWithin(trx, clearEmail(found.email, change.at)))
       const row = await trx
@@ -192,7 +192,7 @@ async function setUser(
 ): ReturnType<UserStore['set']> {
   try {
     return await transact(engine, async trx => {
-      const before = await lockForChange(engine, trx, 'id', id)
+      const before = await lockForChange(engine, trx, 'id', id, change.seen)
       if (!before) return 'unknown'
       const { email = before.email } = fields
       // The block of the old email stays with it, and so the user need not wait.

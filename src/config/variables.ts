@@ -56,7 +56,11 @@ const GROUPS = {
     ADMIN_TLS_CERT_FILE: [path, null, 'certificate chain, PEM; by default `TLS_CERT_FILE`'],
     ADMIN_TLS_KEY_FILE: [path, null, 'private key, PEM; by default `TLS_KEY_FILE`'],
     ADMIN_ROLES: [roles, '', 'roles that may do everything in the console'],
-    HELPDESK_ROLES: [roles, '', 'roles that may help users there; without both, there is no console'],
+    HELPDESK_ROLES: [
+      roles,
+      '',
+      'roles that may help users there; without both, there is no console',
+    ],
     ADMIN_ORIGIN: [origin, null, 'address of the console in browsers, on a host name of its own'],
     ADMIN_TRUST_PROXY: [networks, '', 'TLS proxies in front of the console; the API needs none'],
   },

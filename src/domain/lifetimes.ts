@@ -17,6 +17,8 @@ export const ABANDONED_SECONDS = 2 * ACCESS_TOKEN_SECONDS
 export const REFRESH_GRACE_SECONDS = 60
 /** It covers the way from the login page to the application, which redeems the code at once. */
 export const CODE_SECONDS = 60
+/** Absolute expiry of a session of the console: a working day. */
+export const CONSOLE_SESSION_SECONDS = 12 * 3600
 /** How much clocks may differ when an access token is verified. */
 export const CLOCK_TOLERANCE_SECONDS = 30
 /**

@@ -4,12 +4,11 @@ import type { EndedFeed } from '../session/ended-feed.ts'
 import type { IssueDeps } from '../session/issue-code.ts'
 import type { RedeemDeps } from '../session/redeem-code.ts'
 import type { RefreshDeps } from '../session/refresh.ts'
-import type { ShowFailure } from './answer/envelope.ts'
+import { shown } from './answer/envelope.ts'
 import { PUBLIC_API } from './openapi/public-api.ts'
 import type { Page } from './page/page.ts'
 import { isListedOrigin } from './request/cors.ts'
-import { refuseForeignForms, refuseForeignLogins } from './request/csrf.ts'
-import { assetRoute } from './routes/asset.ts'
+import { refuseForeignLogins } from './request/csrf.ts'
 import { CHANGE_PASSWORD_OPERATION, changePasswordRoute } from './routes/change-password.ts'
 import {
   END_OTHER_SESSIONS_OPERATION,
@@ -18,25 +17,13 @@ import {
   endSessionRoute,
 } from './routes/end-sessions.ts'
 import { ENDED_FEED_OPERATION, endedFeedRoute } from './routes/ended-feed.ts'
-import { factorFormRoute, factorPageRoute } from './routes/factor-forms.ts'
-import {
-  showFactorFailure,
-  showLoginFailure,
-  showPageFailure,
-  showPasswordFailure,
-  toTimeoutPage,
-} from './routes/form-failures.ts'
-import {
-  endOthersFormRoute,
-  endSessionFormRoute,
-  loginFormRoute,
-  logoutFormRoute,
-  passwordFormRoute,
-} from './routes/forms.ts'
+import { showPageFailure, toTimeoutPage } from './routes/form-failures.ts'
+import { endOthersFormRoute, endSessionFormRoute } from './routes/forms.ts'
 import { JWKS_OPERATION, jwksRoute } from './routes/jwks.ts'
 import { LOGIN_OPERATION, loginRoute } from './routes/login.ts'
+import { addLoginForms, form } from './routes/login-forms.ts'
 import { LOGOUT_OPERATION, logoutRoute } from './routes/logout.ts'
-import { loginPageRoute, notFoundRoute, passwordPageRoute, toLoginRoute } from './routes/page.ts'
+import { loginPageRoute, notFoundRoute, toLoginRoute } from './routes/page.ts'
 import { REDEEM_CODE_OPERATION, redeemCodeRoute } from './routes/redeem-code.ts'
 import { addReference } from './routes/reference.ts'
 import { REFRESH_OPERATION, refreshRoute } from './routes/refresh.ts'
@@ -105,31 +92,16 @@ export function buildApp(deps: AppDeps): FastifyInstance {
   app.get('/.well-known/change-password', async (_, reply) => reply.redirect('/login/password'))
 
   const pages = { page, sessions, login, passwordRules, canSetUp, config }
-  const shown = (showFailure: ShowFailure) => ({ config: { showFailure } as object })
-  const form = (show: ShowFailure) => ({ ...shown(show), onRequest: refuseForeignForms })
   const showFailure = showPageFailure(page)
   for (const url of ['/', '/login']) app.get(url, shown(showFailure), loginPageRoute(pages))
-  app.post('/login', form(showLoginFailure(pages)), loginFormRoute(pages))
-  app.get('/login/password', shown(showFailure), passwordPageRoute(pages))
-  app.post('/login/password', form(showPasswordFailure(pages)), passwordFormRoute(pages))
-  for (const [url, kind] of [
-    ['/login/second-factor', 'set-totp'],
-    ['/login/second-factor/recovery-codes', 'new-recovery-codes'],
-    ['/login/second-factor/:factor/remove', 'remove-totp'],
-  ] as const) {
-    app.get(url, shown(showFailure), factorPageRoute(pages, kind))
-    app.post(url, form(showFactorFailure(pages, kind)), factorFormRoute(pages, kind))
-  }
+  addLoginForms(app, pages)
   for (const [url, route] of [
-    ['/login/logout', logoutFormRoute],
     ['/login/sessions/others/end', endOthersFormRoute],
     ['/login/sessions/:id/end', endSessionFormRoute],
   ] as const) {
     app.post(url, form(showFailure), route(pages))
     app.get(url, toLoginRoute(page))
   }
-  for (const [url, content] of page.assets) app.get(url, assetRoute(content))
-
   refuseOtherMethods()
   return app
 }

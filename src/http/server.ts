@@ -28,8 +28,8 @@ import { countAnswers, refuseBadFraming, refuseWhileDraining, setHeaders } from 
 import { acceptBodies, BODY_MAX_BYTES, InvalidBody } from './request/body.ts'
 import { identifyClient } from './request/client.ts'
 import { trustProxies } from './request/client-address.ts'
-import { answerPreflights, cors, logRefusedOrigins, type OriginRules } from './request/cors.ts'
 import { PAGE_SESSION, SESSION, type SessionCookie } from './request/cookies.ts'
+import { answerPreflights, cors, logRefusedOrigins, type OriginRules } from './request/cors.ts'
 import { CLIENT, COUNTED_LOG, refuse, requestId } from './request/log.ts'
 import { METRICS } from './routes/ended-session.ts'
 

@@ -3,10 +3,12 @@
 import { buildAdminApp } from '../admin/api/app.ts'
 import { ALL_TOKENS } from '../admin/check-tokens.ts'
 import { type Config, tokensAt } from '../config/config.ts'
+import { CONSOLE_SESSION_SECONDS } from '../domain/lifetimes.ts'
 import { createHashQueue } from '../hashing/hash-queue.ts'
 import { buildApp } from '../http/app.ts'
 import { expiryOf } from '../http/connection/tls.ts'
 import { createOpsServer } from '../http/ops.ts'
+import { CONSOLE_SESSION } from '../http/request/cookies.ts'
 import type { Log } from '../log/log.ts'
 import { createDeviceTokens } from '../login/device.ts'
 import { login } from '../login/login.ts'
@@ -88,26 +90,53 @@ export async function composeServers(
     clock,
   }
   const shared = { config, log, metrics, isStopping, isRefusing, track }
+  const sessions = {
+    ...{ store, keys, tokens, cookieIdleSeconds, clock, maxSessionsPerUser },
+    secondFactorRoles,
+    readAccessToken: createAccessTokenReader(keys, tokens),
+    refreshLimits: createRefreshLimits(clock),
+    limitRead: createReadLimit(clock),
+  }
+  const forms = {
+    ...{ page, passwordRules },
+    canSetUp: () => config.secondFactor === 'on' && keys.encryptionAt(clock()) !== null,
+  }
+  const logIn = (deps: typeof loginDeps) => observeLogin(metrics, attempt => login(deps, attempt))
+
+  /** The same logins, in the same queue, with sessions of their own. */
+  function composeConsole(roles: NonNullable<Config['console']>) {
+    const isListedOrigin = () => false
+    const demanded = { secondFactorRoles: roles.demandingRoles }
+    const ofConsole = {
+      ...{ ...loginDeps, ...demanded },
+      cookiePrefix: CONSOLE_SESSION.prefix,
+      sessionMaxSeconds: CONSOLE_SESSION_SECONDS,
+    }
+    return {
+      ...forms,
+      roles,
+      config: { ...config, returnToOrigins: [], codeCallbacks: [] },
+      sessions: { ...sessions, ...demanded, isListedOrigin },
+      login: logIn(ofConsole),
+    }
+  }
   return {
     app: buildApp({
       ...shared,
+      ...forms,
       tls: tls.current(),
-      page,
-      sessions: {
-        ...{ store, keys, tokens, cookieIdleSeconds, clock, maxSessionsPerUser },
-        secondFactorRoles,
-        readAccessToken: createAccessTokenReader(keys, tokens),
-        refreshLimits: createRefreshLimits(clock),
-        limitRead: createReadLimit(clock),
-      },
+      sessions,
       endedFeed: createEndedFeed(store.sessions, clock),
-      passwordRules,
-      canSetUp: () => config.secondFactor === 'on' && keys.encryptionAt(clock()) !== null,
-      login: observeLogin(metrics, attempt => login(loginDeps, attempt)),
+      login: logIn(loginDeps),
     }),
     admin:
       config.adminPort > 0
-        ? buildAdminApp({ ...shared, tls: adminTls.current(), page, store, clock })
+        ? buildAdminApp({
+            ...shared,
+            tls: adminTls.current(),
+            ...{ page, store, clock },
+            console: config.console && composeConsole(config.console),
+          })
         : null,
     ops: createOpsServer({ metrics, checkReady: readiness.check, log }),
     /** Tells the default issuer and audience the port that was bound. */

@@ -1,29 +1,32 @@
-// The admin app: every route, and how its outcome is answered and logged.
+// The admin app: the console, and every route of the admin API, with how its outcome is answered and logged.
 import { Readable } from 'node:stream'
 import bcrypt from 'bcrypt'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import { DatabaseBusy } from '../../domain/store.ts'
 import {
   type Details,
   type FailureCode,
+  isOfPage,
   sendFailure,
   statusOf,
 } from '../../http/answer/envelope.ts'
 import type { Page } from '../../http/page/page.ts'
 import { clientOf } from '../../http/request/client.ts'
+import { CONSOLE_SESSION } from '../../http/request/cookies.ts'
 import { isChange } from '../../http/request/csrf.ts'
 import { loggedEmail, logOf } from '../../http/request/log.ts'
 import { addReference } from '../../http/routes/reference.ts'
 import { createServer, type ServerDeps } from '../../http/server.ts'
 import { EMAIL_MAX_LENGTH } from '../../login/credentials.ts'
-import { Failure } from '../../system/failures.ts'
 import { isUuid } from '../../system/identifiers.ts'
+import { addConsole } from '../console/console.ts'
+import type { ConsoleDeps } from '../console/staff.ts'
 import { JsonText } from '../layout.ts'
 import type { Operation } from '../operation.ts'
 import type { AdminDeps, AdminStore } from '../operations/deps.ts'
 import { OPERATIONS } from '../operations.ts'
 import { admitTokens, problemWithFields, TOKEN, tokenOf } from './access.ts'
 import { ADMIN_API } from './description.ts'
+import { toRefusal } from './refusal.ts'
 import { addressOf, handle, optionsOf } from './route.ts'
 import { createWorkQueue, queueOperations } from './work-queue.ts'
 
@@ -35,12 +38,13 @@ export const ADMIN_ROUTES = Object.values<Operation>(OPERATIONS).flatMap(operati
 
 /** That of the longest email, each character of which takes nine in an address. */
 const PARAM_MAX_LENGTH = EMAIL_MAX_LENGTH * 9
-const RETRY_WORK_SECONDS = 5
 
 type AdminAppDeps = ServerDeps & {
   store: AdminStore
   clock: () => Date
   page: Page
+  /** Null: there is none. */
+  console: Omit<ConsoleDeps, 'admin'> | null
 }
 
 export function buildAdminApp(deps: AdminAppDeps): FastifyInstance {
@@ -54,13 +58,17 @@ export function buildAdminApp(deps: AdminAppDeps): FastifyInstance {
     hashPassword: (password: string) => oneAtATime(() => bcrypt.hash(password, bcryptCost)),
     passwordRules: { ...config.passwordRules, toOverrule },
   }
-  // Its callers reach this port directly: a header that a proxy would set is forged.
-  const direct = { ...deps, config: { ...config, trustProxy: [] } }
-  const { app, refuseOtherMethods } = createServer(direct, {
+  const proxied = { ...deps, config: { ...config, trustProxy: config.adminTrustProxy } }
+  const admit = admitTokens(deps.store.adminTokens, clock, metrics.adminRead)
+  const { app, refuseOtherMethods } = createServer(proxied, {
     maxParamLength: PARAM_MAX_LENGTH,
-    admit: admitTokens(deps.store.adminTokens, clock, metrics.adminRead),
+    sessionCookie: CONSOLE_SESSION,
+    // Proxies are in front of the console only.
+    isDirect: request => !isOfPage(request),
+    admit: async (request, reply) => (isOfPage(request) ? undefined : admit(request, reply)),
   })
   app.decorateRequest(TOKEN, null)
+  if (deps.console) addConsole(app, { ...deps.console, admin: shared })
   addReference(app, deps.page, ADMIN_API)
 
   for (const [id, operation] of Object.entries<Operation>(OPERATIONS)) {
@@ -105,26 +113,8 @@ async function outcomeOf(
     if (message) return { code: 'FORBIDDEN', details: { message } }
     return { status: operation.status ?? 200, data: await handle(operation, deps, request) }
   } catch (error) {
-    const code = error instanceof Failure && CODE_OF[error.code]
-    if (code) {
-      const { message, field, reason } = error
-      const details = { message, ...(field && { fields: [field] }), ...(reason && { reason }) }
-      return { code, details }
-    }
-    if (error instanceof DatabaseBusy) {
-      return { code: 'SERVICE_UNAVAILABLE', details: { retryAfterSeconds: RETRY_WORK_SECONDS } }
-    }
-    throw error
+    return toRefusal(error)
   }
-}
-
-/** Other failures are those of commands. */
-const CODE_OF: Partial<Record<Failure['code'], FailureCode>> = {
-  'not-found': 'NOT_FOUND',
-  'email-taken': 'EMAIL_TAKEN',
-  'weak-password': 'INVALID_REQUEST',
-  'password-known': 'PASSWORD_KNOWN',
-  'wrong-use': 'INVALID_REQUEST',
 }
 
 /** The id or email of a user; undefined if it is no string. */

@@ -152,7 +152,7 @@ function requireValid({ validationError }: FastifyRequest, parts: Record<string,
   throw new WrongUse(`${field} must be ${type}.`, field)
 }
 
-function parseFields(fields: Fields, values: unknown): Record<string, unknown> {
+export function parseFields(fields: Fields, values: unknown): Record<string, unknown> {
   const entries = Object.entries<string>(Object(values)).map(([name, value]) => {
     const parse = fields[name]?.parse?.(name)
     try {

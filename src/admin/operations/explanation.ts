@@ -23,26 +23,33 @@ export function describeState(
   return lock ?? 'active'
 }
 
-export function untilOf(end: Date): string {
-  return end >= FOR_EVER ? '' : ` until ${timeText(end)}`
+type ToText = (moment: Date) => string
+
+export function untilOf(end: Date, toText: ToText = timeText): string {
+  return end >= FOR_EVER ? '' : ` until ${toText(end)}`
 }
 
+/** `advise` is given the command that helps. */
+type Words = { toTime: ToText; advise: (command: string) => string }
+const FOR_COMMANDS: Words = { toTime: timeText, advise: command => ` (${command})` }
+
 /** The verdict in one line. */
-export function sentenceOf(explained: Explanation): string {
+export function sentenceOf(explained: Explanation, { toTime, advise } = FOR_COMMANDS): string {
   const { email, client, verdict, throttle } = explained
+  const until = (end: Date) => untilOf(end, toTime)
   switch (verdict.kind) {
     case 'inactive':
-      return `${email} cannot log in: the user is not active ("users activate" changes that).`
+      return `${email} cannot log in: the user is not active${advise('"users activate" changes that')}.`
     case 'locked':
-      return `${email} cannot log in: locked by an administrator${untilOf(verdict.until)} ("users unlock" ends it).`
+      return `${email} cannot log in: locked by an administrator${until(verdict.until)}${advise('"users unlock" ends it')}.`
     case 'unreachable-email':
-      return `${email} cannot log in: no login looks up an email in this form ("doctor" explains it).`
+      return `${email} cannot log in: no login looks up an email in this form${advise('"doctor" explains it')}.`
     case 'unusable-hash':
-      return `${email} cannot log in: the stored password hash cannot be used ("users set-password" replaces it).`
+      return `${email} cannot log in: the stored password hash cannot be used${advise('"users set-password" replaces it')}.`
     case 'temporary-password-ended':
-      return `${email} cannot log in: the temporary password ended at ${timeText(verdict.at)} ("users set-password --generate" gives a new one).`
+      return `${email} cannot log in: the temporary password ended at ${toTime(verdict.at)}${advise('"users set-password --generate" gives a new one')}.`
     case 'must-change-password':
-      return `${email} can only set a new password: the current one is temporary${untilOf(verdict.until)}.`
+      return `${email} can only set a new password: the current one is temporary${until(verdict.until)}.`
     case 'must-set-up-second-factor':
       return `${email} can only set up a second factor: the role demands one.`
     case 'too-many-guesses':
@@ -52,12 +59,12 @@ export function sentenceOf(explained: Explanation): string {
         ? `${email} can log in on known devices only, after so many wrong codes.`
         : `${email} cannot log in: after so many wrong codes a known device is needed, and there is none.`
     case 'must-wait': {
-      const { because, until } = verdict
+      const { because } = verdict
       const from = client && because.scope !== 'email' ? `From ${client}, ` : ''
       const devices = explained.devices.some(({ waitsUntil }) => waitsUntil === null)
         ? ' Known devices can log in.'
         : ''
-      return `${from}${email} must wait${untilOf(until)}: ${reasonOf(because)}.${devices}`
+      return `${from}${email} must wait${until(verdict.until)}: ${reasonOf(because)}.${devices}`
     }
     case 'can-log-in': {
       const from = client ? `From ${client}, ` : ''
@@ -76,8 +83,11 @@ export function sentenceOf(explained: Explanation): string {
 }
 
 /** What an administrator should know besides the verdict. */
-export function notesOn({ failedSecondSteps: guesses, codeOffsetSeconds }: Explanation): string[] {
-  const passwordKnown = `The right password came with a wrong code ${guesses} times: somebody may know the password ("users set-password --generate" replaces it).`
+export function notesOn(
+  { failedSecondSteps: guesses, codeOffsetSeconds }: Explanation,
+  { advise } = FOR_COMMANDS,
+): string[] {
+  const passwordKnown = `The right password came with a wrong code ${guesses} times: somebody may know the password${advise('"users set-password --generate" replaces it')}.`
   const wrongClock = (offset: number) =>
     `The last code was ${Math.abs(offset)} seconds ${offset < 0 ? 'late' : 'early'}: check the clock of the phone.`
   return [
@@ -86,14 +96,14 @@ export function notesOn({ failedSecondSteps: guesses, codeOffsetSeconds }: Expla
   ]
 }
 
-function describeFactors(explained: Explanation): string {
+function describeFactors(explained: Explanation, toTime: ToText): string {
   const { factors, recoveryCodesLeft, isSecondFactorDemanded } = explained
   const [first] = factors
   if (!first) return isSecondFactorDemanded ? 'off, although the role demands one' : 'off'
   const used = latestOf(factors.flatMap(({ lastUsedAt }) => lastUsedAt ?? []))
   return [
-    `on since ${timeText(first.createdAt)}`,
-    used ? `last used ${timeText(used)}` : 'not used yet',
+    `on since ${toTime(first.createdAt)}`,
+    used ? `last used ${toTime(used)}` : 'not used yet',
     `${count(recoveryCodesLeft, 'recovery code', 'recovery codes')} left`,
   ].join(', ')
 }
@@ -120,7 +130,7 @@ export const SCOPE_LABELS: Record<ScopeName, string> = {
   device: 'device',
 }
 
-export function fieldsOfUser(user: Explanation, now: Date): Row {
+export function fieldsOfUser(user: Explanation, now: Date, toTime: ToText = timeText): Row {
   const { email, name, role } = user
   const details: Record<keyof UserDetails, string> = { email, name, role }
   const waits = user.devices.flatMap(({ waitsUntil }) => waitsUntil ?? [])
@@ -129,38 +139,44 @@ export function fieldsOfUser(user: Explanation, now: Date): Row {
     id: user.id,
     state: describeState(user, now),
     'failures in a row': String(user.failedLoginAttempts),
-    ...fieldsOfThrottle(user.throttle),
-    'last login': user.lastLoginAt ? timeText(user.lastLoginAt) : 'none is known',
-    devices: `${user.devices.length} known${waitingOf(waits.length, latestOf(waits))}`,
+    ...fieldsOfThrottle(user.throttle, toTime),
+    'last login': user.lastLoginAt ? toTime(user.lastLoginAt) : 'none is known',
+    devices: `${user.devices.length} known${waitingOf(waits.length, latestOf(waits), toTime)}`,
     sessions: `${user.liveSessions} live`,
-    'second factor': describeFactors(user),
+    'second factor': describeFactors(user, toTime),
     'password hash': user.hashCost === null ? 'unusable' : `bcrypt, cost ${user.hashCost}`,
-    ...(user.temporaryUntil && { 'temporary password': `until ${timeText(user.temporaryUntil)}` }),
-    created: timeText(user.createdAt),
-    updated: timeText(user.updatedAt),
+    ...(user.temporaryUntil && { 'temporary password': `until ${toTime(user.temporaryUntil)}` }),
+    created: toTime(user.createdAt),
+    updated: toTime(user.updatedAt),
   }
 }
 
-export function fieldsOfThrottle({ scopes, clients }: Explanation['throttle']): Row {
-  const fields = scopes.map(scope => [`failures of ${SCOPE_LABELS[scope.scope]}`, describe(scope)])
+export function fieldsOfThrottle(
+  { scopes, clients }: Explanation['throttle'],
+  toTime: ToText = timeText,
+): Row {
+  const fields = scopes.map(scope => [
+    `failures of ${SCOPE_LABELS[scope.scope]}`,
+    describe(scope, toTime),
+  ])
   return {
     ...Object.fromEntries(fields),
     ...(clients && {
-      'clients that failed': `${clients.clients}${waitingOf(clients.waiting, clients.waitsUntil)}`,
+      'clients that failed': `${clients.clients}${waitingOf(clients.waiting, clients.waitsUntil, toTime)}`,
     }),
   }
 }
 
-function describe(scope: ShownScope): string {
+function describe(scope: ShownScope, toTime: ToText): string {
   const { failures, maxFailures, dailyFailures, maxDailyFailures, pending, waitsUntil } = scope
   return [
     `${failures} of ${maxFailures} in ${WINDOW_MINUTES} minutes`,
     ...(maxDailyFailures === null ? [] : [`${dailyFailures} of ${maxDailyFailures} for the day`]),
     ...(pending === 0 ? [] : [`${pending} in progress`]),
-    ...(waitsUntil === null ? [] : [`waits${untilOf(waitsUntil)}`]),
+    ...(waitsUntil === null ? [] : [`waits${untilOf(waitsUntil, toTime)}`]),
   ].join(', ')
 }
 
-function waitingOf(waiting: number, until: Date | null): string {
-  return until === null ? '' : `, ${count(waiting, 'waits', 'wait')}${untilOf(until)}`
+function waitingOf(waiting: number, until: Date | null, toTime: ToText): string {
+  return until === null ? '' : `, ${count(waiting, 'waits', 'wait')}${untilOf(until, toTime)}`
 }

@@ -33,6 +33,8 @@ export const resetSecondFactor = operation(
       generate: {
         type: 'boolean',
         about: 'Also generate a temporary password, and print it once.',
+        label: 'Also give a temporary password',
+        initial: 'on',
       },
     },
     data: named(

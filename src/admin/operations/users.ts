@@ -268,6 +268,8 @@ export const lockUser = operation(
         about:
           'A time, in UTC if it has no zone, or a duration such as `90m`, `2h` or `30d`. Without it the lock does not end.',
         examples: ['2030-01-31T12:00'],
+        label: 'For',
+        initial: '2h',
         choices: { '2h': '2 hours', '1d': '1 day', '7d': '7 days', '': 'No end' },
         parse: endParser,
       },

@@ -137,7 +137,14 @@ export type ShowFailure = (
   details: Details,
 ) => FastifyReply
 
-/** Set in the config of a route whose failures are pages, for its forms and for callers that show pages. */
+/** What the config of a route has whose failures are pages, for its forms and for callers that show pages. */
+export const shown = (showFailure: ShowFailure) => ({ config: { showFailure } as object })
+
+/** Whether the route is that of a page. */
+export function isOfPage({ routeOptions }: FastifyRequest): boolean {
+  return 'showFailure' in routeOptions.config
+}
+
 function showFailureOf(request: FastifyRequest): ShowFailure | undefined {
   const { method, headers, routeOptions } = request
   const isForUser = method === 'POST' || headers.accept?.includes('text/html')

@@ -4,7 +4,7 @@ import type { LiveSession, Session } from '../../domain/session.ts'
 import { DEFAULT_ROLE } from '../../domain/user.ts'
 import { type AccountFactors, secondStepSection } from './account-factors.ts'
 import { describeDevice } from './device.ts'
-import { breakable, timeOf } from './fragments.ts'
+import { breakable, initialsOf, timeOf } from './fragments.ts'
 import { type Html, html } from './html.ts'
 import { type Frame, type Notice, noticeBox, toDocument } from './layout.ts'
 import type { TextKey } from './texts.ts'
@@ -123,11 +123,4 @@ function action(
           <input type="hidden" name="csrf" value="${csrf}">
           <button id="${id}"${label !== undefined && html` aria-label="${label}"`}><span class="spinner"></span><span>${text(key)}</span></button>
         </form>`
-}
-
-function initialsOf(name: string): string {
-  const words = name.split(/\s+/).filter(Boolean)
-  const ends = words.length > 1 ? [words[0], words.at(-1)] : words
-  // Arabic letters would be joined to a word.
-  return ends.map(word => [...(word ?? '')][0]?.toUpperCase()).join('\u200c')
 }

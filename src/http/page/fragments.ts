@@ -23,3 +23,10 @@ export function breakable(email: string): Html {
   const at = email.lastIndexOf('@')
   return html`${email.slice(0, at)}<wbr>${email.slice(at)}`
 }
+
+export function initialsOf(name: string): string {
+  const words = name.split(/\s+/).filter(Boolean)
+  const ends = words.length > 1 ? [words[0], words.at(-1)] : words
+  // Arabic letters would be joined to a word.
+  return ends.map(word => [...(word ?? '')][0]?.toUpperCase()).join('\u200c')
+}

@@ -47,32 +47,16 @@ export function noticeBox(notice: Notice | null | undefined): Value {
 
 type Document = {
   title: string
-  main: Html
   /** Screen readers read the title first. */
   isError?: boolean
   head?: Html
   view?: 'account' | 'message'
 }
 
-export function toDocument(frame: Frame, { title, main, isError, head, view }: Document): string {
-  const { page, language, others, text, href } = frame
+export function toDocument(frame: Frame, { main, ...document }: Document & { main: Html }): string {
+  const { page, others, text, href } = frame
   const { termsUrl, privacyUrl, folder, brandName } = page
-  return html`<!doctype html>
-<html lang="${language}" dir="${text('direction')}">
-  <head>
-    <meta charset="utf-8">
-    <title>${isError && `${text('error')}: `}${title} · ${brandName}</title>
-    <meta name="viewport" content="width=device-width, initial-scale=1">
-    <meta name="color-scheme" content="light dark">
-    <meta name="theme-color" content="#f4f5f7" media="(prefers-color-scheme: light)">
-    <meta name="theme-color" content="#101216" media="(prefers-color-scheme: dark)">
-    <meta name="robots" content="noindex">${head}
-    <link rel="icon" href="${folder}logo">
-    <link rel="stylesheet" href="${folder}login.css">
-    <script type="module" src="${folder}login.js"></script>
-  </head>
-  <body${view && html` data-view="${view}"`}>
-    <header>
+  const body = html`<header>
       <img src="${folder}logo" alt="" height="40">
       <span id="brand" dir="auto">${brandName}</span>
     </header>
@@ -83,7 +67,32 @@ export function toDocument(frame: Frame, { title, main, isError, head, view }: D
       ${termsUrl && html`<a href="${termsUrl}">${text('terms')}</a>`}
       ${privacyUrl && html`<a href="${privacyUrl}">${text('privacy')}</a>`}
       ${others.map(([lang, name]) => html`<a href="${href('', { lang })}" lang="${lang}" hreflang="${lang}">${name}</a>`)}
-    </footer>
+    </footer>`
+  return withHead(frame, body, document)
+}
+
+export function withHead(
+  { page, language, text }: Frame,
+  body: Html,
+  { title, isError, head, view }: Document,
+): string {
+  const { folder, brandName } = page
+  return html`<!doctype html>
+<html lang="${language}" dir="${text('direction')}">
+  <head>
+    <meta charset="utf-8">
+    <title>${isError && `${text('error')}: `}${title} · ${brandName}</title>
+    <meta name="viewport" content="width=device-width, initial-scale=1">
+    <meta name="color-scheme" content="light dark">
+    <meta name="theme-color" content="#f4f5f7" media="(prefers-color-scheme: light)">
+    <meta name="theme-color" content="#101216" media="(prefers-color-scheme: dark)">
+    <meta name="robots" content="noindex">
+    <link rel="icon" href="${folder}logo">
+    <link rel="stylesheet" href="${folder}login.css">
+    <script type="module" src="${folder}login.js"></script>${head}
+  </head>
+  <body${view && html` data-view="${view}"`}>
+    ${body}
   </body>
 </html>
 `.text

@@ -52,6 +52,7 @@ async function loadAssets({ brandColor, logoFile }: Config['page']): Promise<Map
     : { type: 'image/svg+xml', bytes: Buffer.from(plainLogo) }
   return new Map([
     ['login.css', compressText('text/css', css)],
+    ['console.css', compressText('text/css', await read('console.css'))],
     ['reference.css', compressText('text/css', await read('reference.css'))],
     ['login.js', compressText('text/javascript', await read('login.js'))],
     ['logo', compress(type, bytes)],

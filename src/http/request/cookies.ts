@@ -51,7 +51,7 @@ export function setDepartures(reply: FastifyReply, count: number, host: string):
 }
 
 export function doneCookieOf(request: FastifyRequest): string | null {
-  return cookieOf(request, DONE, /^[a-z-]+$/)
+  return cookieOf(request, DONE, /^[\w-]+$/)
 }
 
 export function setDoneCookie(reply: FastifyReply, done: string): void {

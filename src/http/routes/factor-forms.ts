@@ -14,7 +14,7 @@ import { csrfOf, frameOf, mustAskAgain, redirectDone, sendPage, visitorOf } from
 import { changeSecondFactor, type SecondFactorDeps, sendUnavailable } from './second-factor.ts'
 import { sendDenied } from './session-access.ts'
 
-type FactorDeps = FormDeps & SecondFactorDeps
+export type FactorDeps = FormDeps & SecondFactorDeps
 type Kind = FactorRequest['kind']
 
 /** Without a session that can use the form, it leads to the login. */

@@ -72,7 +72,7 @@ const SAID_WITH_SESSION = new Map<unknown, TextKey>([
   ['ended', 'oneEnded'],
   ['others-ended', 'othersEnded'],
 ] satisfies [Done, TextKey][])
-const SAID_WITHOUT_SESSION = new Map<unknown, TextKey>([
+export const SAID_WITHOUT_SESSION = new Map<unknown, TextKey>([
   ['logged-in', 'noCookie'],
   ['changed', 'noCookie'],
   ['logged-out', 'loggedOut'],
@@ -82,7 +82,7 @@ const SAID_WITHOUT_SESSION = new Map<unknown, TextKey>([
  * Other sites and programs that open an address must not put words into the service's mouth. Firefox does not say that a
  * redirect of the page's own form is same-origin, but has the cookie of the form's answer.
  */
-function doneOf(request: FastifyRequest): unknown {
+export function doneOf(request: FastifyRequest): unknown {
   const { done } = Object(request.query)
   const { cookie, 'sec-fetch-site': site } = request.headers
   const isOurs = site === 'same-origin' || done === doneCookieOf(request)
@@ -165,7 +165,7 @@ export async function visitorOf({ sessions }: PageDeps, request: FastifyRequest)
   return access
 }
 
-function emailOf(access: Visitor | null): string {
+export function emailOf(access: Visitor | null): string {
   if (access?.kind === 'granted') return access.live.user.email
   return (access?.kind === 'denied' && access.email) || ''
 }

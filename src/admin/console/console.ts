@@ -1,0 +1,74 @@
+// The console: every route of it.
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { shown } from '../../http/answer/envelope.ts'
+import { loginPage } from '../../http/page/forms.ts'
+import { askingAgainPage } from '../../http/page/layout.ts'
+import { showPageFailure } from '../../http/routes/form-failures.ts'
+import { addLoginForms, form } from '../../http/routes/login-forms.ts'
+import {
+  doneOf,
+  emailOf,
+  frameOf,
+  information,
+  mustAskAgain,
+  otpFieldOf,
+  SAID_WITHOUT_SESSION,
+  sendPage,
+  visitorOf,
+} from '../../http/routes/page.ts'
+import { sendDenied } from '../../http/routes/session-access.ts'
+import type { Operation } from '../operation.ts'
+import { OPERATIONS } from '../operations.ts'
+import { changeRoute, questionRoute } from './change.ts'
+import { toShown } from './forms.ts'
+import { historyRoute } from './history.ts'
+import { addRoute, peopleRoute } from './people.ts'
+import { personRoute } from './person.ts'
+import type { ConsoleDeps } from './staff.ts'
+
+const PEOPLE = '/console/people'
+
+export function addConsole(app: FastifyInstance, deps: ConsoleDeps): void {
+  const all = Object.entries<Operation>(OPERATIONS).flatMap(([id, it]) => toShown(id, it) ?? [])
+  const page = shown(showPageFailure(deps.page))
+  const change = form(showPageFailure(deps.page))
+  app.get('/', page, async (_, reply) => reply.redirect(PEOPLE))
+  app.get('/console', page, async (_, reply) => reply.redirect(PEOPLE))
+  app.get(PEOPLE, page, peopleRoute(deps, all))
+  app.get(`${PEOPLE}/:id`, page, personRoute(deps, all))
+  app.get('/console/history', page, historyRoute(deps))
+  for (const operation of all) {
+    const isAdding = operation.id === 'addUser'
+    const url = isAdding ? PEOPLE : `${PEOPLE}/:id/${operation.form.path}`
+    app.post(url, change, changeRoute(deps, all, operation))
+    if (isAdding) app.get(`${PEOPLE}/new`, page, addRoute(deps, operation))
+    else app.get(url, page, questionRoute(deps, all, operation))
+  }
+  app.get('/login', page, loginRoute(deps))
+  addLoginForms(app, deps)
+}
+
+/** The login, from which a session leads to the console, or back to its page. `prompt=login` asks for another one. */
+function loginRoute(deps: ConsoleDeps) {
+  return async (request: FastifyRequest, reply: FastifyReply) => {
+    const frame = frameOf(deps.page, request)
+    const { prompt, return_to: asked } = request.query as Record<string, unknown>
+    const access = await visitorOf(deps, request)
+    if (access.kind === 'limited') return sendDenied(request, reply, access)
+    if (access.kind === 'absent' && mustAskAgain(request)) {
+      return sendPage(reply, askingAgainPage(frame, '/login'))
+    }
+    if (access.kind === 'granted' && prompt !== 'login') return reply.redirect(backTo(asked), 303)
+    const said =
+      access.kind === 'denied' ? 'sessionEnded' : SAID_WITHOUT_SESSION.get(doneOf(request))
+    const notice = said ? information(frame.text(said)) : null
+    const otp = otpFieldOf(deps, request)
+    return sendPage(reply, loginPage(frame, { email: emailOf(access), otp, notice, host: null }))
+  }
+}
+
+/** Only pages of the console, whatever the address says. */
+function backTo(asked: unknown): string {
+  const isOurs = typeof asked === 'string' && /^\/console\/[\x21-\x5b\x5d-\x7e]*$/.test(asked)
+  return isOurs ? asked : PEOPLE
+}

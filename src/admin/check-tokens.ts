@@ -11,10 +11,14 @@ export const ALL_TOKENS = { after: '', limit: 1_000 }
 const WARN_BEFORE_DAYS = 14
 
 /** Empty if the admin API is off. */
-export function checkTokens({ adminPort }: Config, tokens: AdminToken[], now: Date): Finding[] {
+export function checkTokens(
+  { adminPort, console }: Config,
+  tokens: AdminToken[],
+  now: Date,
+): Finding[] {
   if (adminPort === 0) return []
   const check = 'admin tokens'
-  if (tokens.length === 0)
+  if (tokens.length === 0 && !console)
     return [warning(check, 'there is no admin token yet: run "admin-tokens add"')]
   const writing = tokens.filter(({ role }) => role === 'write').length
   const advice = 'add another one, give it to its program and revoke this one'

@@ -16,12 +16,8 @@ export type Field = {
   parse?: (label: string) => (typed: string) => unknown
   examples?: readonly unknown[]
   isRequired?: true
-  /** What the console calls it; by default its name. */
-  label?: string
-  /** What the console offers: a text for each value. Otherwise it has a field to type in. */
-  choices?: Record<string, string>
-  /** The value that its form begins with. */
-  initial?: string
+  /** In a form of the console: its label, a text for each value to choose from, and the value at the beginning. */
+  input?: { label?: string; choices?: Record<string, string>; initial?: string }
   /** If only the command, or only the route, has it. */
   only?: 'command' | 'route'
 }

@@ -81,8 +81,14 @@ export function announceStart(
   const url = urlOf(config.host, port, tls.current() !== null)
   const page = pageAddress(config, tls.current(), port)
   const admin = config.adminPort > 0 && urlOf(config.adminHost, config.adminPort, true)
-  const addresses = { address: url, ...(page && { page }), ...(admin && { admin }) }
-  const text = `listening on ${url}${page ? `, login page at ${page}` : ''}`
+  const console = config.console && `${config.adminOrigin ?? admin}/console`
+  const addresses = {
+    address: url,
+    ...(page && { page }),
+    ...(admin && { admin }),
+    ...(console && { console }),
+  }
+  const text = `listening on ${url}${page ? `, login page at ${page}` : ''}${console ? `, console at ${console}` : ''}`
   log.info({ event: 'service.started', ...addresses, database: config.database.engine }, text)
   if (!hasUsers) {
     const advice = 'run in the same environment: ./login-service users add EMAIL --name NAME'

@@ -14,12 +14,14 @@ import { clientOf } from '../../http/request/client.ts'
 import { CONSOLE_SESSION } from '../../http/request/cookies.ts'
 import { isChange } from '../../http/request/csrf.ts'
 import { loggedEmail, logOf } from '../../http/request/log.ts'
+import { toTimeoutPage } from '../../http/routes/form-failures.ts'
+import { isForBrowser, notFoundRoute } from '../../http/routes/page.ts'
 import { addReference } from '../../http/routes/reference.ts'
 import { createServer, type ServerDeps } from '../../http/server.ts'
 import { EMAIL_MAX_LENGTH } from '../../login/credentials.ts'
 import { isUuid } from '../../system/identifiers.ts'
 import { addConsole } from '../console/console.ts'
-import type { ConsoleDeps } from '../console/staff.ts'
+import type { ConsoleDeps } from '../console/visit.ts'
 import { JsonText } from '../layout.ts'
 import type { Operation } from '../operation.ts'
 import type { AdminDeps, AdminStore } from '../operations/deps.ts'
@@ -44,11 +46,11 @@ type AdminAppDeps = ServerDeps & {
   clock: () => Date
   page: Page
   /** Null: there is none. */
-  console: Omit<ConsoleDeps, 'admin'> | null
+  console: Omit<ConsoleDeps, 'admin' | 'forms'> | null
 }
 
 export function buildAdminApp(deps: AdminAppDeps): FastifyInstance {
-  const { config, clock, metrics } = deps
+  const { config, clock, metrics, page } = deps
   const { bcryptCost, budgets, secondFactorRoles } = config
   const oneAtATime = createWorkQueue()
   const toOverrule = 'send "allowWeak": true with a "write" token'
@@ -59,17 +61,21 @@ export function buildAdminApp(deps: AdminAppDeps): FastifyInstance {
     passwordRules: { ...config.passwordRules, toOverrule },
   }
   const proxied = { ...deps, config: { ...config, trustProxy: config.adminTrustProxy } }
+  /** For a page of the console, or for none that a browser asks for. */
+  const isForPerson = (request: FastifyRequest) =>
+    isOfPage(request) || (deps.console !== null && isForBrowser(request) && request.is404)
   const admit = admitTokens(deps.store.adminTokens, clock, metrics.adminRead)
   const { app, refuseOtherMethods } = createServer(proxied, {
     maxParamLength: PARAM_MAX_LENGTH,
     sessionCookie: CONSOLE_SESSION,
     // Proxies are in front of the console only.
-    isDirect: request => !isOfPage(request),
-    admit: async (request, reply) => (isOfPage(request) ? undefined : admit(request, reply)),
+    isDirect: request => !isForPerson(request),
+    admit: async (request, reply) => (isForPerson(request) ? undefined : admit(request, reply)),
+    ...(deps.console && { notFound: notFoundRoute(page), toTimeoutPage: toTimeoutPage(page) }),
   })
   app.decorateRequest(TOKEN, null)
   if (deps.console) addConsole(app, { ...deps.console, admin: shared })
-  addReference(app, deps.page, ADMIN_API)
+  addReference(app, page, ADMIN_API)
 
   for (const [id, operation] of Object.entries<Operation>(OPERATIONS)) {
     const address = addressOf(operation)

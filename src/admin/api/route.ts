@@ -114,7 +114,14 @@ function tagOf(url: string): string {
 /** Unknown fields are refused: they are probably misspelt. */
 function toSchema(fields: Fields, required: string[] = []) {
   const properties = Object.entries(fields).map(([name, field]) => {
-    const { about: description, parse: _, isRequired: __, only: ___, ...schema } = field
+    const {
+      about: description,
+      parse: _,
+      isRequired: __,
+      only: ___,
+      input: ____,
+      ...schema
+    } = field
     return [name, { type: 'string', description, ...schema }]
   })
   return { ...object(Object.fromEntries(properties), required), additionalProperties: false }
@@ -154,7 +161,11 @@ function requireValid({ validationError }: FastifyRequest, parts: Record<string,
 
 export function parseFields(fields: Fields, values: unknown): Record<string, unknown> {
   const entries = Object.entries<string>(Object(values)).map(([name, value]) => {
-    const parse = fields[name]?.parse?.(name)
+    const { enum: allowed, parse: parserOf } = fields[name] ?? {}
+    if (allowed && !allowed.includes(value)) {
+      throw new WrongUse(`${name} is one of ${allowed}.`, name)
+    }
+    const parse = parserOf?.(name)
     try {
       return [name, parse ? parse(value) : value]
     } catch (error) {

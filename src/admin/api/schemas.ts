@@ -26,6 +26,7 @@ export const CLIENT_FIELD = {
   about: 'The IP address of a client.',
   examples: ['203.0.113.9'],
   parse: clientParser,
+  input: { label: 'Check one address' },
 }
 
 export function listOf(items: object) {
@@ -254,11 +255,15 @@ export const AUDIT_EVENT = named(
   'AuditEvent',
   whole({
     ...EVENT_FIELDS,
-    by: whole({
-      kind: { type: 'string', enum: ['user', 'token'] },
-      name: { type: 'string', examples: ['registration'] },
-      host: ip,
-    }),
+    by: object(
+      {
+        kind: { type: 'string', enum: ['user', 'token', 'person'] },
+        name: { type: 'string', examples: ['registration'] },
+        host: ip,
+        id: { ...id, description: 'Of a person at the console, until it is deleted.' },
+      },
+      ['kind', 'name', 'host'],
+    ),
   }),
 )
 

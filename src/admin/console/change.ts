@@ -1,127 +1,111 @@
-// POST of a form: performs its operation, and leads to the page that shows what it did. A refusal is the page again.
-import type { FastifyReply, FastifyRequest } from 'fastify'
+// The addresses of forms. POST performs the operation and leads to the page that shows what it did; a refusal is the page
+// again. GET asks the question of the operation, if it has one.
+import type { FastifyReply } from 'fastify'
 import { sendFailure, statusOf } from '../../http/answer/envelope.ts'
 import { html } from '../../http/page/html.ts'
-import { formOf as sentIn } from '../../http/request/body.ts'
+import { formOf as bodyOf } from '../../http/request/body.ts'
 import { setDoneCookie } from '../../http/request/cookies.ts'
-import { sendPage } from '../../http/routes/page.ts'
 import { toRefusal } from '../api/refusal.ts'
-import type { Done } from '../operation.ts'
 import type { Explanation } from '../operations/explain-user.ts'
-import { personPath, questionPage, type Refused, readForm, type Shown } from './forms.ts'
-import { consolePage, emailOf, type Staff, timeText } from './layout.ts'
-import { addPage } from './people.ts'
+import { personPath, questionOf, readForm } from './forms.ts'
+import { backTo, emailOf, send, timeText } from './layout.ts'
+import { sendAddPage } from './people.ts'
 import { sendPerson } from './person.ts'
 import {
-  adminDeps,
-  type ConsoleDeps,
   findPerson,
-  logRequest,
+  logVisit,
   refusalOf,
   sendNoPerson,
   sendNotAllowed,
-  toLogin,
+  sendToLogin,
   withStaff,
 } from './staff.ts'
+import type { ConsoleDeps, Refused, Shown, Typed, Visit } from './visit.ts'
 
-/** The person was changed after the page had been made. */
-const CHANGED_STATUS = statusOf('EMAIL_TAKEN')
+const CHANGED_MEANWHILE =
+  'Nothing was done: the person was changed after this page had been made. Look at the history, then do it again if it is still right.'
 
-export function changeRoute(deps: ConsoleDeps, all: Shown[], shown: Shown) {
-  return withStaff(deps, async (staff, request, reply) => {
-    const admin = adminDeps(deps, staff, request)
-    const isAdding = shown.id === 'addUser'
-    const person = isAdding ? null : await findPerson(admin, request)
-    const refusal = refusalOf(deps, staff, shown, person)
-    if (refusal) return sendNotAllowed(deps, staff, request, reply, refusal)
-    if (!person && !isAdding) return sendNoPerson(deps, reply)
+export function changeRoute(deps: ConsoleDeps, shown: Shown) {
+  return withStaff(deps, async visit => {
+    const { request, reply } = visit
+    const { id, session } = request.params as { id?: string; session?: string }
+    const person = id === undefined ? null : await findPerson(visit)
+    const refusal = refusalOf(visit, shown, person)
+    if (refusal) return sendNotAllowed(visit, refusal)
+    if (id !== undefined && !person) return sendNoPerson(visit)
 
-    const { seen = '', csrf: _, ...sent } = sentIn(request)
+    const { seen = '', csrf: _, ...typed } = bodyOf(request)
     const updatedAt = new Date(seen)
-    let done: Done
     try {
-      const input = readForm(shown, sent, person)
-      if (shown.form.needsRecentLogin?.(input) && !staff.isRecent) {
-        return toLogin(request, reply, { prompt: 'login' })
-      }
-      const { session } = request.params as { session?: string }
-      const named = session ?? person?.id ?? ''
-      const given = person ? { ...admin, seen: { id: person.id, updatedAt } } : admin
-      done = await shown.run(given, { named, ...input })
+      const input = readForm(shown, typed, person)
+      if (isLoginNeeded(visit, shown, input)) return sendToLogin(visit, { prompt: 'login' })
+      const admin = person ? { ...visit.admin, seen: { id: person.id, updatedAt } } : visit.admin
+      const { data } = await shown.run(admin, { named: session ?? person?.id ?? '', ...input })
+      return sendDone(visit, shown, { ...typed, ...person, ...data })
     } catch (error) {
       const { code, details } = toRefusal(error)
       if (!details.message) return sendFailure(reply, code, details)
-      const current = person && (await findPerson(admin, request))
-      if (person && !current) return sendNoPerson(deps, reply)
+      const current = person && (await findPerson(visit))
+      if (person && !current) return sendNoPerson(visit)
       const isChanged = current !== null && +current.updatedAt !== +updatedAt
-      const message = isChanged
-        ? 'Nothing was done: the person was changed after this page had been made. Look at the history, then do it again if it is still right.'
-        : details.message
-      reply.code(isChanged ? CHANGED_STATUS : statusOf(code))
-      logRequest(staff, request, reply.statusCode, person?.id)
-      const refused = { id: shown.id, typed: sent, field: details.fields?.[0], message }
-      return sendRefused(deps, all, shown, staff, request, reply, current, refused)
+      reply.code(statusOf(isChanged ? 'EMAIL_TAKEN' : code))
+      logVisit(visit, person?.id)
+      const message = isChanged ? CHANGED_MEANWHILE : details.message
+      return sendForm(visit, shown, current, {
+        ...{ id: shown.id, typed, message },
+        field: details.fields?.[0],
+      })
     }
-    const { password, temporaryUntil, email, id } = Object(done.data)
-    const path = personPath(person?.id ?? id)
-    logRequest(staff, request, password ? 200 : 303, person?.id ?? id)
-    if (password) {
-      const name = person?.name ?? sent.name ?? ''
-      const made = { name, email, password, temporaryUntil, path }
-      return sendPage(reply, passwordPage(deps, staff, made))
-    }
-    setDoneCookie(reply, shown.id)
-    const isGone = shown.id === 'deleteUser'
-    return reply.redirect(`${isGone ? '/console/people' : path}?done=${shown.id}`, 303)
   })
 }
 
-/** GET: the page of its question; otherwise its address leads to the person. */
-export function questionRoute(deps: ConsoleDeps, all: Shown[], shown: Shown) {
-  return withStaff(deps, async (staff, request, reply) => {
-    const person = await findPerson(adminDeps(deps, staff, request), request)
-    const refusal = refusalOf(deps, staff, shown, person)
-    if (refusal) return sendNotAllowed(deps, staff, request, reply, refusal)
-    if (!person) return sendNoPerson(deps, reply)
-    if (!shown.form.question) return reply.redirect(personPath(person.id), 303)
-    if (shown.form.needsRecentLogin?.({}) && !staff.isRecent) {
-      return toLogin(request, reply, { prompt: 'login' })
-    }
-    return sendRefused(deps, all, shown, staff, request, reply, person, null)
+export function questionRoute(deps: ConsoleDeps, shown: Shown) {
+  return withStaff(deps, async visit => {
+    const person = await findPerson(visit)
+    const refusal = refusalOf(visit, shown, person)
+    if (refusal) return sendNotAllowed(visit, refusal)
+    if (!person) return sendNoPerson(visit)
+    if (!shown.form.question) return visit.reply.redirect(personPath(person.id), 303)
+    if (isLoginNeeded(visit, shown, {})) return sendToLogin(visit, { prompt: 'login' })
+    return send(visit, { ...questionOf(visit, shown, person, null), isNarrow: true })
   })
 }
 
-/** The page of the form, again or for the first time. */
-function sendRefused(
-  deps: ConsoleDeps,
-  all: Shown[],
-  shown: Shown,
-  staff: Staff,
-  request: FastifyRequest,
-  reply: FastifyReply,
-  person: Explanation | null,
-  refused: (Refused & { id: string }) | null,
-): FastifyReply | Promise<FastifyReply> {
-  if (person && !shown.form.question) {
-    return sendPerson(deps, all, staff, request, reply, person, refused)
+function isLoginNeeded({ isRecent }: Visit, { form }: Shown, input: Record<string, unknown>) {
+  return !isRecent && form.needsRecentLogin?.(input) === true
+}
+
+/** The page with the form, and what was typed. */
+function sendForm(visit: Visit, shown: Shown, person: Explanation | null, refused: Refused) {
+  if (!person) return sendAddPage(visit, shown, refused)
+  if (!shown.form.question) return sendPerson(visit, person, refused)
+  const notice = { kind: 'error', text: refused.message } as const
+  return send(visit, { ...questionOf(visit, shown, person, refused), notice, isNarrow: true })
+}
+
+type Done = Typed & { id?: string; password?: string; temporaryUntil?: Date }
+
+function sendDone(visit: Visit, shown: Shown, done: object): FastifyReply {
+  const { reply } = visit
+  const { id = '', password } = done as Done
+  if (password) {
+    logVisit(visit, id)
+    return sendPassword(visit, done as Required<Made>)
   }
-  const content = person
-    ? questionPage(deps, staff, shown, person, refused)
-    : addPage(deps, staff, shown, refused)
-  const notice = refused && ({ kind: 'error', text: refused.message } as const)
-  const now = deps.admin.clock()
-  return sendPage(reply, consolePage(deps.page, staff, { ...content, notice, isNarrow: true, now }))
+  setDoneCookie(reply, shown.id)
+  const path = shown.id === 'deleteUser' ? '/console/people' : personPath(id)
+  reply.redirect(`${path}?done=${shown.id}`, 303)
+  logVisit(visit, id)
+  return reply
 }
 
-type Made = { name: string; email: string; password: string; temporaryUntil: Date; path: string }
+type Made = { id: string; name: string; email: string; password: string; temporaryUntil: Date }
 
 /** The answer to the form that made it, since nothing shows it again. */
-function passwordPage({ page, sessions, admin }: ConsoleDeps, staff: Staff, made: Made): string {
-  const { name, email, password, temporaryUntil, path } = made
-  const now = admin.clock()
-  const { host } = new URL(sessions.tokens.issuer)
+function sendPassword(visit: Visit, { id, name, email, password, temporaryUntil }: Made) {
+  const { host } = new URL(visit.deps.sessions.tokens.issuer)
   const title = 'Temporary password'
-  const main = html`<p class="detail"><a href="${path}"><span aria-hidden="true">←</span> <bdi>${name}</bdi></a></p>
+  const main = html`${backTo(personPath(id), name)}
       <section class="card stack">
         <div>
           <h1 tabindex="-1" autofocus>${title}</h1>
@@ -133,7 +117,7 @@ function passwordPage({ page, sessions, admin }: ConsoleDeps, staff: Staff, made
           <span class="said skip" aria-live="polite"></span>
         </div>
         <p class="notice" data-kind="warning"><span><strong>It is shown only now.</strong> If you lose it, give a new one.</span></p>
-        <p>It is valid until <strong>${timeText(temporaryUntil, now)} UTC</strong>, or until it is used. All sessions have ended.</p>
+        <p>It is valid until <strong>${timeText(temporaryUntil, visit.now)} UTC</strong>, or until it is used.</p>
         <div>
           <h2>Say this</h2>
           <ol class="say">
@@ -142,7 +126,7 @@ function passwordPage({ page, sessions, admin }: ConsoleDeps, staff: Staff, made
             <li>Choose a new password, which only you know.</li>
           </ol>
         </div>
-        <p><a class="button primary" href="${path}">Done</a></p>
+        <p><a class="button primary" href="${personPath(id)}">Done</a></p>
       </section>`
-  return consolePage(page, staff, { title, main, isNarrow: true, now })
+  return send(visit, { title, main, isNarrow: true })
 }

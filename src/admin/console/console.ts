@@ -17,38 +17,38 @@ import {
   visitorOf,
 } from '../../http/routes/page.ts'
 import { sendDenied } from '../../http/routes/session-access.ts'
-import type { Operation } from '../operation.ts'
 import { OPERATIONS } from '../operations.ts'
 import { changeRoute, questionRoute } from './change.ts'
-import { toShown } from './forms.ts'
+import { toForms } from './forms.ts'
 import { historyRoute } from './history.ts'
 import { addRoute, peopleRoute } from './people.ts'
 import { personRoute } from './person.ts'
-import type { ConsoleDeps } from './staff.ts'
+import type { ConsoleDeps } from './visit.ts'
 
 const PEOPLE = '/console/people'
 
-export function addConsole(app: FastifyInstance, deps: ConsoleDeps): void {
-  const all = Object.entries<Operation>(OPERATIONS).flatMap(([id, it]) => toShown(id, it) ?? [])
+export function addConsole(app: FastifyInstance, parts: Omit<ConsoleDeps, 'forms'>): void {
+  const deps = { ...parts, forms: toForms(OPERATIONS) }
   const page = shown(showPageFailure(deps.page))
   const change = form(showPageFailure(deps.page))
-  app.get('/', page, async (_, reply) => reply.redirect(PEOPLE))
-  app.get('/console', page, async (_, reply) => reply.redirect(PEOPLE))
-  app.get(PEOPLE, page, peopleRoute(deps, all))
-  app.get(`${PEOPLE}/:id`, page, personRoute(deps, all))
+  for (const url of ['/', '/console']) {
+    app.get(url, page, async (_, reply) => reply.redirect(PEOPLE))
+  }
+  app.get(PEOPLE, page, peopleRoute(deps))
+  app.get(`${PEOPLE}/:id`, page, personRoute(deps))
   app.get('/console/history', page, historyRoute(deps))
-  for (const operation of all) {
+  for (const operation of deps.forms) {
     const isAdding = operation.id === 'addUser'
     const url = isAdding ? PEOPLE : `${PEOPLE}/:id/${operation.form.path}`
-    app.post(url, change, changeRoute(deps, all, operation))
+    app.post(url, change, changeRoute(deps, operation))
     if (isAdding) app.get(`${PEOPLE}/new`, page, addRoute(deps, operation))
-    else app.get(url, page, questionRoute(deps, all, operation))
+    else app.get(url, page, questionRoute(deps, operation))
   }
   app.get('/login', page, loginRoute(deps))
   addLoginForms(app, deps)
 }
 
-/** The login, from which a session leads to the console, or back to its page. `prompt=login` asks for another one. */
+/** A session leads from it to the console, or back to the page that needed one. `prompt=login` asks for another login. */
 function loginRoute(deps: ConsoleDeps) {
   return async (request: FastifyRequest, reply: FastifyReply) => {
     const frame = frameOf(deps.page, request)
@@ -58,17 +58,18 @@ function loginRoute(deps: ConsoleDeps) {
     if (access.kind === 'absent' && mustAskAgain(request)) {
       return sendPage(reply, askingAgainPage(frame, '/login'))
     }
-    if (access.kind === 'granted' && prompt !== 'login') return reply.redirect(backTo(asked), 303)
-    const said =
-      access.kind === 'denied' ? 'sessionEnded' : SAID_WITHOUT_SESSION.get(doneOf(request))
+    if (access.kind === 'granted' && prompt !== 'login') {
+      return reply.redirect(isOurs(asked) ? asked : PEOPLE, 303)
+    }
+    const isEnded = access.kind === 'denied'
+    const said = isEnded ? 'sessionEnded' : SAID_WITHOUT_SESSION.get(doneOf(request))
     const notice = said ? information(frame.text(said)) : null
     const otp = otpFieldOf(deps, request)
     return sendPage(reply, loginPage(frame, { email: emailOf(access), otp, notice, host: null }))
   }
 }
 
-/** Only pages of the console, whatever the address says. */
-function backTo(asked: unknown): string {
-  const isOurs = typeof asked === 'string' && /^\/console\/[\x21-\x5b\x5d-\x7e]*$/.test(asked)
-  return isOurs ? asked : PEOPLE
+/** A page of the console. */
+function isOurs(asked: unknown): asked is string {
+  return typeof asked === 'string' && /^\/console\/[\x21-\x5b\x5d-\x7e]*$/.test(asked)
 }

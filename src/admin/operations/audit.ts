@@ -20,12 +20,19 @@ export const listAudit = listOperation(
         about:
           'An email: its user’s events, also under other emails. Or a session, client, key or token.',
         parse: targetParser,
+        input: { label: 'Whole email, address or token' },
       },
       since: {
         about:
           'A time, in UTC if it has no zone, or a duration until now such as `90m`, `2h` or `30d`.',
         examples: ['30d'],
         parse: startParser,
+        input: {
+          choices: {
+            ...{ '': 'Any time', '24h': '1 day ago', '7d': '7 days ago' },
+            ...{ '30d': '30 days ago', '365d': '1 year ago' },
+          },
+        },
       },
     },
   },
@@ -44,7 +51,8 @@ export const listAudit = listOperation(
       action,
       target,
       change: describe(before, after),
-      by: `${by.kind === 'token' ? 'token ' : ''}${by.name}@${by.host}`,
+      // A person is named by its email.
+      by: `${by.kind === 'token' ? 'token ' : ''}${by.name}${by.kind === 'person' ? ' at ' : '@'}${by.host}`,
     }),
     say: (_, listed) => (listed === 0 ? 'No change is recorded.' : null),
   },

@@ -38,9 +38,11 @@ const PASSWORD_FIELDS = {
   valid: {
     about: 'How long a temporary password is valid: `1h` to `30d`, or a time. By default 72 hours.',
     examples: ['72h'],
-    label: 'Valid for',
-    initial: '72h',
-    choices: { '24h': '1 day', '72h': '3 days', '168h': '7 days' },
+    input: {
+      label: 'Valid for',
+      choices: { '24h': '1 day', '72h': '3 days', '168h': '7 days' },
+      initial: '72h',
+    },
     parse: parseValid,
   },
 } as const

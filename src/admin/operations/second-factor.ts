@@ -33,8 +33,7 @@ export const resetSecondFactor = operation(
       generate: {
         type: 'boolean',
         about: 'Also generate a temporary password, and print it once.',
-        label: 'Also give a temporary password',
-        initial: 'on',
+        input: { label: 'Also give a temporary password', initial: 'on' },
       },
     },
     data: named(

@@ -48,22 +48,37 @@ export const listUsers = listOperation(
     ],
     for: 'helpdesk',
     fields: {
-      search: { about: 'A part of the email or name.', parse: searchParser },
+      search: {
+        about: 'A part of the email or name.',
+        parse: searchParser,
+        input: { label: 'Name or email' },
+      },
       role: { about: 'Only users with this role.', parse: roleFilterParser },
       state: {
         about:
           'Only users in this state. `locked`: by an administrator. `waiting`: by the throttle.',
         enum: USER_STATES,
+        input: {
+          choices: {
+            ...{ '': 'Any', active: 'Active', waiting: 'Waiting' },
+            ...{ locked: 'Locked', inactive: 'Inactive' },
+          },
+        },
       },
       secondFactor: {
         about: 'Only users without a second factor (`none`), or with one (`any`).',
         enum: SECOND_FACTOR_FILTERS,
+        input: { label: 'Two-step login', choices: { '': 'Any', none: 'Off', any: 'On' } },
       },
       dormant: {
         about:
           'Only users without a login for this long, such as `90d`, or since a time. Those that never logged in count from the day on which they were added.',
         examples: ['90d'],
         parse: startParser,
+        input: {
+          label: 'Last login',
+          choices: { '': 'Any', '90d': 'Not for 90 days', '365d': 'Not for a year' },
+        },
       },
     },
   },
@@ -268,9 +283,11 @@ export const lockUser = operation(
         about:
           'A time, in UTC if it has no zone, or a duration such as `90m`, `2h` or `30d`. Without it the lock does not end.',
         examples: ['2030-01-31T12:00'],
-        label: 'For',
-        initial: '2h',
-        choices: { '2h': '2 hours', '1d': '1 day', '7d': '7 days', '': 'No end' },
+        input: {
+          label: 'For',
+          choices: { '2h': '2 hours', '1d': '1 day', '7d': '7 days', '': 'Without end' },
+          initial: '2h',
+        },
         parse: endParser,
       },
     },

@@ -22,6 +22,7 @@ export function checkConfiguration(config: Config): Finding[] {
     opsPort === 0 ? ok('health', 'off') : checkInner('health', opsHost, opsPort, ', without TLS'),
     // Every machine that can reach the port can use a stolen token.
     ...(adminPort === 0 ? [] : [checkInner('admin API', adminHost, adminPort)]),
+    ...checkConsole(config),
     ok('tokens', describeTokens(config)),
     ok('cors', describeOrigins(config)),
     setting('throttle', budget, email > EMAIL_FAILURES_WARNING && tooMany),
@@ -41,6 +42,25 @@ function setting(check: string, detail: string, advice: string | false): Finding
 function checkInner(check: string, host: string, port: number, how = ''): Finding {
   const advice = `others can reach it${how}; keep it inside your network`
   return setting(check, `${host}, port ${port}`, !isLoopback(host) && advice)
+}
+
+function checkConsole({ console, nodeEnv, tokens, ...config }: Config): Finding[] {
+  if (!console) return []
+  const { adminHost, adminPort, adminOrigin, adminTrustProxy } = config
+  const roles = [...console.adminRoles, ...console.helpdeskRoles].join(', ')
+  const detail = `at ${adminOrigin ?? `port ${adminPort}`}, for ${roles}`
+  // Browsers send the cookies of a host to all its ports.
+  const host = adminOrigin && new URL(adminOrigin).hostname
+  const isShared = nodeEnv === 'production' && host === new URL(tokens.issuer).hostname
+  const wide = adminTrustProxy.filter(isWide).join(', ')
+  const isOpen = ['0.0.0.0', '::'].includes(adminHost)
+  const advice = [
+    isShared &&
+      'every program on this host name gets its cookie; give it a host name of its own in ADMIN_ORIGIN',
+    isOpen && 'everything that reaches this machine reaches it; set ADMIN_HOST to an inner address',
+    wide && `every machine in ${wide} can claim any client address; list the proxies alone`,
+  ].filter(Boolean)
+  return [setting('console', detail, advice.join('; and ') || false)]
 }
 
 function checkAddress({ nodeEnv, host, port, trustProxy }: Config): Finding {

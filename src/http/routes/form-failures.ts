@@ -114,7 +114,7 @@ export function showPageFailure(page: Page): ShowFailure {
 export function toTimeoutPage(page: Page) {
   return ({ method, url = '', headers }: IncomingMessage): RawPage | null => {
     const [path = '', query] = url.split('?', 2)
-    if (method !== 'POST' || !/^\/login(\/|$)/.test(path)) return null
+    if (method !== 'POST' || !/^\/(login|console)(\/|$)/.test(path)) return null
     const frame = frameFor(page, parse(query ?? ''), headers['accept-language'])
     return {
       headers: { ...PAGE_HEADERS, 'Content-Type': 'text/html; charset=utf-8' },

@@ -267,11 +267,15 @@ export function toLoginRoute(page: Page) {
     reply.redirect(frameOf(page, request).href('/login'), 303)
 }
 
+/** Whether a browser shows the answer to its user. */
+export function isForBrowser({ method, headers }: FastifyRequest): boolean {
+  return method === 'GET' && headers.accept?.includes('text/html') === true
+}
+
 /** A browser that shows the answer to a user gets a page; all others get the envelope. */
 export function notFoundRoute(page: Page) {
   return (request: FastifyRequest, reply: FastifyReply) => {
-    const isForUser = request.method === 'GET' && request.headers.accept?.includes('text/html')
-    if (!isForUser) return sendFailure(reply, 'NOT_FOUND')
+    if (!isForBrowser(request)) return sendFailure(reply, 'NOT_FOUND')
     return sendPage(reply.code(404), notFoundPage(frameOf(page, request)))
   }
 }

@@ -31,7 +31,8 @@ export function loadConfig(env: Environment, warnings: readonly string[] = []): 
   const problems = [...read.problems, ...contradictionsOf(values), ...sharedPortsOf(values)]
   if (problems.length > 0) throw new ConfigError(problems)
   const unknown = warnOfUnknown(env)
-  const allWarnings = [...warnings, ...unknown, ...read.warnings, ...warnOfPlainHttp(values)]
+  const own = [...warnOfPlainHttp(values), ...warnOfNoConsole(values)]
+  const allWarnings = [...warnings, ...unknown, ...read.warnings, ...own]
   return deepFreeze(toConfig(values, allWarnings))
 }
 
@@ -130,6 +131,11 @@ function warnOfPlainHttp({ host, trustProxy, tlsCertFile }: Values): string[] {
   return [
     `With HOST=${host} the proxy sends passwords and tokens over the network unencrypted. Set TLS_CERT_FILE and TLS_KEY_FILE, and let the proxy use TLS and verify the certificate (docs/operations.md); if it is on this machine, set HOST=127.0.0.1.`,
   ]
+}
+
+function warnOfNoConsole({ adminPort, adminRoles, helpdeskRoles }: Values): string[] {
+  if (adminPort > 0 || adminRoles.length + helpdeskRoles.length === 0) return []
+  return ['ADMIN_ROLES and HELPDESK_ROLES have no effect: the console needs ADMIN_PORT.']
 }
 
 /** Problems of several variables together. */

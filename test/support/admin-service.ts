@@ -82,6 +82,8 @@ export async function startAdminService(
   return {
     ...service,
     ...{ adminUrl, addToken },
+    /** Without a token, and not compared with the document: for the console. */
+    callConsole: client.call,
     /** The OpenAPI document of the admin API. */
     described,
     /** Tokens of these roles. */

@@ -187,6 +187,7 @@ export async function useEverything(store: Store, database: TestDatabase): Promi
   assert.ok((await store.sessions.endEvery(changeAt(now))) >= 3)
   const event = { action: 'user.exported', target: 'audit', targetId: null } as const
   await store.audit.record(changeAt(now), [event])
+  await store.audit.recordDaily(changeAt(now), event)
 
   const page = { since: null, beforeId: null, limit: 1 }
   const { events, next } = await store.audit.list(email, page)

@@ -50,11 +50,10 @@ export function changeRoute(deps: ConsoleDeps, shown: Shown) {
       const isChanged = current !== null && +current.updatedAt !== +updatedAt
       reply.code(statusOf(isChanged ? 'EMAIL_TAKEN' : code))
       logVisit(visit, person?.id)
-      const message = isChanged ? CHANGED_MEANWHILE : details.message
-      return sendForm(visit, shown, current, {
-        ...{ id: shown.id, typed, message },
-        field: details.fields?.[0],
-      })
+      const refused = { id: shown.id, typed, field: details.fields?.[0] }
+      // With the history, which tells what was done.
+      if (isChanged) return sendPerson(visit, current, { ...refused, message: CHANGED_MEANWHILE })
+      return sendForm(visit, shown, current, { ...refused, message: details.message })
     }
   })
 }

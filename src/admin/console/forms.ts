@@ -49,7 +49,7 @@ export function formOf(
     const error = refused?.field === name ? refused.message : null
     return fieldOf(visit.deps, `${id}-${name}`, name, field, String(value ?? ''), error)
   })
-  return html`<form method="post" action="${action}" class="fields" novalidate>${hidden(visit, person)}
+  return html`<form class="fields" novalidate method="post" action="${action}">${hidden(visit, person)}
             ${inputs}${extra}
             ${button(form.label, kind)}
           </form>`

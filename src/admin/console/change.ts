@@ -6,6 +6,7 @@ import { html } from '../../http/page/html.ts'
 import { formOf as bodyOf } from '../../http/request/body.ts'
 import { setDoneCookie } from '../../http/request/cookies.ts'
 import { toRefusal } from '../api/refusal.ts'
+import type { Done } from '../operation.ts'
 import type { Explanation } from '../operations/explain-user.ts'
 import { personPath, questionOf, readForm } from './forms.ts'
 import { backTo, emailOf, send, timeText } from './layout.ts'
@@ -20,7 +21,7 @@ import {
   sendToLogin,
   withStaff,
 } from './staff.ts'
-import type { ConsoleDeps, Refused, Shown, Typed, Visit } from './visit.ts'
+import type { ConsoleDeps, Refused, Shown, Visit } from './visit.ts'
 
 const CHANGED_MEANWHILE =
   'Nothing was done: the person was changed after this page had been made. Look at the history, then do it again if it is still right.'
@@ -40,8 +41,8 @@ export function changeRoute(deps: ConsoleDeps, shown: Shown) {
       const input = readForm(shown, typed, person)
       if (isLoginNeeded(visit, shown, input)) return sendToLogin(visit, { prompt: 'login' })
       const admin = person ? { ...visit.admin, seen: { id: person.id, updatedAt } } : visit.admin
-      const { data } = await shown.run(admin, { named: session ?? person?.id ?? '', ...input })
-      return sendDone(visit, shown, { ...typed, ...person, ...data })
+      const done = await shown.run(admin, { named: session ?? person?.id ?? '', ...input })
+      return sendDone(visit, shown, { name: typed.name, ...person }, done)
     } catch (error) {
       const { code, details } = toRefusal(error)
       if (!details.message) return sendFailure(reply, code, details)
@@ -82,20 +83,20 @@ function sendForm(visit: Visit, shown: Shown, person: Explanation | null, refuse
   return send(visit, { ...questionOf(visit, shown, person, refused), notice, isNarrow: true })
 }
 
-type Done = Typed & { id?: string; password?: string; temporaryUntil?: Date }
-
-function sendDone(visit: Visit, shown: Shown, done: object): FastifyReply {
+/** The data of an added person have its id and email. */
+function sendDone(visit: Visit, shown: Shown, person: object, { data, said }: Done): FastifyReply {
   const { reply } = visit
-  const { id = '', password } = done as Done
-  if (password) {
-    logVisit(visit, id)
-    return sendPassword(visit, done as Required<Made>)
-  }
-  setDoneCookie(reply, shown.id)
-  const path = shown.id === 'deleteUser' ? '/console/people' : personPath(id)
-  reply.redirect(`${path}?done=${shown.id}`, 303)
-  logVisit(visit, id)
-  return reply
+  // The cast is true for every operation that makes a password.
+  const made = { ...person, ...data } as Made
+  const isMade = Object.hasOwn({ ...data }, 'password')
+  reply.code(isMade ? 200 : 303)
+  logVisit(visit, made.id)
+  if (isMade) return sendPassword(visit, made)
+  const path = shown.id === 'deleteUser' ? '/console/people' : personPath(made.id)
+  // A sentence without facts: there was nothing to change.
+  const isChanged = typeof said !== 'string'
+  if (isChanged) setDoneCookie(reply, shown.id)
+  return reply.redirect(isChanged ? `${path}?done=${shown.id}` : path, 303)
 }
 
 type Made = { id: string; name: string; email: string; password: string; temporaryUntil: Date }

@@ -10,7 +10,7 @@ import { count } from '../layout.ts'
 import type { Operation } from '../operation.ts'
 import { fieldOf } from './forms.ts'
 import { send, table } from './layout.ts'
-import { logVisit } from './staff.ts'
+import { AGAIN, logVisit } from './staff.ts'
 import type { Typed, Visit } from './visit.ts'
 
 const PAGE_ITEMS = 25
@@ -49,6 +49,7 @@ export function filterOf<T>({ fields }: ListPage<T>, request: FastifyRequest): T
 /** What a form of the console has just done. */
 export function doneIn({ request, deps }: Visit): Notice | null {
   const done = doneOf(request)
+  if (done === AGAIN) return information('You are logged in again. Please do it once more.')
   const form = deps.forms.find(({ id }) => id === done)?.form
   return form ? information(form.done ?? `${form.title}: done.`) : null
 }

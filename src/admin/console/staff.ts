@@ -19,6 +19,9 @@ import type { ConsoleDeps, Visit } from './visit.ts'
 /** What is dangerous needs a login of the last minutes: the browser may have been left open. */
 const RECENT_MS = 15 * 60_000
 
+/** What a page says that a login has led back to. */
+export const AGAIN = 'again'
+
 /** Handles requests of users with a role of the console. Without a session they lead to the login and back. */
 export function withStaff(
   deps: ConsoleDeps,
@@ -59,12 +62,13 @@ function rankOf({ roles }: ConsoleDeps, role: string): For | null {
   return roles.helpdeskRoles.includes(role) ? 'helpdesk' : null
 }
 
-/** It leads back to the page, or to the person that a form concerns. */
+/** It leads back to the page, or to the person of a form, which must be sent again. */
 export function sendToLogin(
   { request, reply }: Pick<Visit, 'request' | 'reply'>,
   more: Record<string, string> = {},
 ): FastifyReply {
-  const path = isChange(request) ? request.url.replace(/(\/people\/[^/?]+).*/, '$1') : request.url
+  const person = request.url.replace(/(\/people\/[^/?]+).*/, '$1')
+  const path = isChange(request) ? `${person}?done=${AGAIN}` : request.url
   return reply.redirect(`/login?${new URLSearchParams({ return_to: path, ...more })}`, 303)
 }
 

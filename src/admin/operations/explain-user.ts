@@ -34,6 +34,11 @@ export type Verdict =
 
 export type Explanation = Awaited<ReturnType<typeof explainUser>>
 
+/** Whether the right password gets an answer of its own, from a client that need not wait. */
+export function isAdmitted(kind: Verdict['kind']): boolean {
+  return ['can-log-in', 'must-change-password', 'must-set-up-second-factor'].includes(kind)
+}
+
 /** If a client is given, says also whether a login from there would have to wait. */
 export async function explainUser(deps: AdminDeps, found: User, client: CountedClient | null) {
   const { sessions } = deps.store

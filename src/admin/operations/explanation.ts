@@ -5,7 +5,7 @@ import { WINDOW_MINUTES } from '../../domain/throttle.ts'
 import type { User, UserDetails, UserState } from '../../domain/user.ts'
 import { userState } from '../../login/user-state.ts'
 import { count, type Row, timeText } from '../layout.ts'
-import type { Explanation } from './explain-user.ts'
+import { type Explanation, isAdmitted } from './explain-user.ts'
 import { latestOf, type ShownScope } from './read-throttle.ts'
 import { FOR_EVER } from './user.ts'
 
@@ -83,14 +83,18 @@ export function sentenceOf(explained: Explanation, { toTime, advise } = FOR_COMM
 }
 
 /** What an administrator should know besides the verdict. */
-export function notesOn(
-  { failedSecondSteps: guesses, codeOffsetSeconds }: Explanation,
-  { advise } = FOR_COMMANDS,
-): string[] {
+export function notesOn(explained: Explanation, { toTime, advise } = FOR_COMMANDS): string[] {
+  const { failedSecondSteps: guesses, codeOffsetSeconds, verdict, throttle } = explained
+  const { waiting = 0, waitsUntil = null } = throttle.clients ?? {}
+  // The sentence of those that can log in says it.
+  const isUntold = verdict.kind !== 'can-log-in' && isAdmitted(verdict.kind)
   const passwordKnown = `The right password came with a wrong code ${guesses} times: somebody may know the password${advise('"users set-password --generate" replaces it')}.`
   const wrongClock = (offset: number) =>
     `The last code was ${Math.abs(offset)} seconds ${offset < 0 ? 'late' : 'early'}: check the clock of the phone.`
   return [
+    ...(isUntold && waitsUntil
+      ? [`${count(waiting, 'client waits', 'clients wait')}${untilOf(waitsUntil, toTime)}.`]
+      : []),
     ...(guesses >= ALARMING_GUESSES ? [passwordKnown] : []),
     ...(codeOffsetSeconds === null ? [] : [wrongClock(codeOffsetSeconds)]),
   ]

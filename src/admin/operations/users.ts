@@ -24,7 +24,7 @@ import {
 import { count, fieldLines } from '../layout.ts'
 import { type About, type Field, listOperation, operation } from '../operation.ts'
 import { type AdminDeps, changeNow } from './deps.ts'
-import { type Explanation, explainUser } from './explain-user.ts'
+import { type Explanation, explainUser, isAdmitted } from './explain-user.ts'
 import { describeState, fieldsOfUser, notesOn, sentenceOf, untilOf } from './explanation.ts'
 import { FOR_EVER, findUser, toShownUser } from './user.ts'
 
@@ -308,8 +308,8 @@ export const lockUser = operation(
 function isHelpedByUnlocking({ verdict, throttle }: Explanation): boolean {
   const { kind } = verdict
   if (kind === 'must-wait') return ['pair', 'email'].includes(verdict.because.scope)
-  if (kind === 'can-log-in') return (throttle.clients?.waiting ?? 0) > 0
-  return ['locked', 'only-known-devices', 'too-many-guesses'].includes(kind)
+  if (['locked', 'only-known-devices', 'too-many-guesses'].includes(kind)) return true
+  return isAdmitted(kind) && (throttle.clients?.waiting ?? 0) > 0
 }
 
 export const unlockUser = onUser(

@@ -54,7 +54,7 @@ function unknownEmail(email: string, mayAdd: boolean): Html {
 function nothingFound(isEnd: boolean): Html {
   return html`<section class="card stack">
         <h2>${isEnd ? 'There are no such people' : 'There are no such people among these'}</h2>
-        <p class="detail">${isEnd ? 'Search for a shorter part of the name or email.' : 'The next page goes on after them.'}</p>
+        <p class="detail">${isEnd ? 'Look for less, or for a shorter part of the name or email.' : 'The next page goes on after them.'}</p>
       </section>`
 }
 

@@ -55,6 +55,7 @@ function checkConsole({ console, nodeEnv, tokens, ...config }: Config): Finding[
   const wide = adminTrustProxy.filter(isWide).join(', ')
   const isOpen = ['0.0.0.0', '::'].includes(adminHost)
   const advice = [
+    nodeEnv === 'production' && !adminOrigin && 'set ADMIN_ORIGIN to its address in browsers',
     isShared &&
       'every program on this host name gets its cookie; give it a host name of its own in ADMIN_ORIGIN',
     isOpen && 'everything that reaches this machine reaches it; set ADMIN_HOST to an inner address',

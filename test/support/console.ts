@@ -57,7 +57,7 @@ export async function startConsole(engine: EngineName, env: Record<string, strin
 export function createConsoleVisitor(call: (request: Call) => Promise<Answer>, from?: string) {
   const visitor = createVisitor({ call }, from)
   async function arrive(answer: Answer): Promise<Answer> {
-    return answer.status === 303
+    return [302, 303].includes(answer.status)
       ? arrive(await visitor.get(String(answer.headers.location)))
       : answer
   }

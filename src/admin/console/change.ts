@@ -20,7 +20,7 @@ import {
   sendToLogin,
   withStaff,
 } from './staff.ts'
-import type { ConsoleDeps, Refused, Shown, Typed, Visit } from './visit.ts'
+import type { ConsoleDeps, Refused, Shown, Visit } from './visit.ts'
 
 const CHANGED_MEANWHILE =
   'Nothing was done: the person was changed after this page had been made. Look at the history, then do it again if it is still right.'
@@ -41,7 +41,7 @@ export function changeRoute(deps: ConsoleDeps, shown: Shown) {
       if (isLoginNeeded(visit, shown, input)) return sendToLogin(visit, { prompt: 'login' })
       const admin = person ? { ...visit.admin, seen: { id: person.id, updatedAt } } : visit.admin
       const { data } = await shown.run(admin, { named: session ?? person?.id ?? '', ...input })
-      return sendDone(visit, shown, { ...typed, ...person, ...data })
+      return sendDone(visit, shown, { ...person, ...data })
     } catch (error) {
       const { code, details } = toRefusal(error)
       if (!details.message) return sendFailure(reply, code, details)
@@ -82,7 +82,7 @@ function sendForm(visit: Visit, shown: Shown, person: Explanation | null, refuse
   return send(visit, { ...questionOf(visit, shown, person, refused), notice, isNarrow: true })
 }
 
-type Done = Typed & { id?: string; password?: string; temporaryUntil?: Date }
+type Done = { id?: string; password?: string; temporaryUntil?: Date }
 
 function sendDone(visit: Visit, shown: Shown, done: object): FastifyReply {
   const { reply } = visit

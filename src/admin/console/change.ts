@@ -50,7 +50,8 @@ export function changeRoute(deps: ConsoleDeps, shown: Shown) {
       const isChanged = current !== null && +current.updatedAt !== +updatedAt
       reply.code(statusOf(isChanged ? 'EMAIL_TAKEN' : code))
       logVisit(visit, person?.id)
-      const refused = { id: shown.id, typed, field: details.fields?.[0] }
+      const field = code === 'EMAIL_TAKEN' ? 'email' : details.fields?.[0]
+      const refused = { id: shown.id, typed, field }
       // With the history, which tells what was done.
       if (isChanged) return sendPerson(visit, current, { ...refused, message: CHANGED_MEANWHILE })
       return sendForm(visit, shown, current, { ...refused, message: details.message })

@@ -75,7 +75,7 @@ async function answersTo(
     const target = role === null ? staff : await service.newPerson(role)
     const isAlive = id !== 'activateUser' || role === null
     await service.database.rows(`update users set failed_login_attempts = 3,
-      is_active = ${isAlive ? 1 : 0} where id = '${target.id}'`)
+      is_active = ${isAlive} where id = '${target.id}'`)
     await fillSessions(service.database, target.id, 1, service.now(), { tokensEach: 0 })
     const page = { afterId: null, limit: 1 }
     const [session] = (await service.store.sessions.listLive(target.id, page, service.now())) ?? []

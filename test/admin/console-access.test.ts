@@ -32,14 +32,13 @@ type Id = keyof typeof OPERATIONS
  * a second factor in production: to each about a user, a person of the help desk, an administrator and oneself.
  * `+`: it is done, or shown. `x`: 403. `l`: it leads to the login. `-`: there is no such address.
  */
-const [READING, HELPING, CHANGING, ADDING, NOWHERE] = [
-  ['++++ ++++ xxxx llll llll', 'everybody at the console sees everybody'],
-  ['+++x +xxx xxxx llll llll', 'the help desk helps users'],
-  ['+++x xxxx xxxx llll llll', 'administrators change others'],
-  ['++++ xxxx xxxx llll llll', 'it concerns no person'],
-  ['---- ---- ---- ---- ----', 'it is not in the console'],
-].map(([answers]) => answers ?? '')
-const TABLE: Record<Id, string | undefined> = {
+const READING = '++++ ++++ xxxx llll llll'
+const HELPING = '+++x +xxx xxxx llll llll'
+const CHANGING = '+++x xxxx xxxx llll llll'
+/** It concerns no person that there is. */
+const ADDING = '++++ xxxx xxxx llll llll'
+const NOWHERE = '---- ---- ---- ---- ----'
+const TABLE: Record<Id, string> = {
   ...{ listUsers: READING, getUser: READING, listSessions: READING, listAudit: READING },
   ...{ setPassword: HELPING, unlockUser: HELPING, endSessions: HELPING, endSession: HELPING },
   ...{ changeUser: CHANGING, deleteUser: CHANGING, resetSecondFactor: CHANGING },
@@ -77,13 +76,10 @@ async function answersTo(
     await service.database.rows(`update users set failed_login_attempts = 3,
       is_active = ${isAlive} where id = '${target.id}'`)
     await fillSessions(service.database, target.id, 1, service.now(), { tokensEach: 0 })
-    const page = { afterId: null, limit: 1 }
-    const [session] = (await service.store.sessions.listLive(target.id, page, service.now())) ?? []
+    const session = await service.sessionOf(target)
     const { email } = target
-    const path = (block.form?.path ?? block.command?.split(' ')[1] ?? '').replace(
-      ':session',
-      session?.id ?? '',
-    )
+    const [, byDefault = ''] = block.command?.split(' ') ?? []
+    const path = (block.form?.path ?? byDefault).replace(':session', session)
     const isAdding = id === 'addUser'
     const fields = {
       ...{ csrf, seen: await service.seenOf(target) },
@@ -238,11 +234,9 @@ for (const engine of ENGINES_BY_RUN) {
         await service.newStaff('admin'),
         await service.newPerson(),
       ]
-      const [session] = await service.database.rows(
-        `select id from sessions where user_id = '${admin.id}'`,
-      )
+      const session = await service.sessionOf(admin)
       const fields = { csrf: await helper.csrf(), seen: await service.seenOf(user) }
-      const path = `${PEOPLE}/${user.id}/sessions/${session?.id}/end`
+      const path = `${PEOPLE}/${user.id}/sessions/${session}/end`
       assert.equal((await helper.post(path, fields)).status, 404)
       assert.equal((await admin.get(PEOPLE)).status, 200)
       assert.deepEqual(await service.changesBy(helper), [])

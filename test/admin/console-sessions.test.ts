@@ -200,7 +200,8 @@ for (const engine of ENGINES_BY_RUN) {
       assert.equal(done.headers.location, history)
     })
 
-    test('deletion, reset of the second step and roles need a login of the last 15 minutes, and lead back', async () => {
+    test('deletion, reset of the second step and roles need a login of the last 15 minutes, and lead back', async t => {
+      service.stopClock(t)
       const target = await service.newPerson()
       const staff = await service.newStaff('admin')
       const path = `${PEOPLE}/${target.id}`

@@ -43,6 +43,12 @@ export async function startConsole(engine: EngineName, env: Record<string, strin
     /** The value of `seen` for a form that is made now. */
     seenOf: async ({ id }: Pick<Person, 'id'>) =>
       (await users.findById(id))?.updatedAt.toISOString() ?? '',
+    /** The oldest live session. */
+    sessionOf: async ({ id }: Pick<Person, 'id'>) => {
+      const page = { afterId: null, limit: 1 }
+      const [session] = (await service.store.sessions.listLive(id, page, service.now())) ?? []
+      return session?.id ?? ''
+    },
     /** What the actor has changed, as actions. */
     changesBy: async ({ id }: Pick<Person, 'id'>) => {
       const rows = await service.database.rows(

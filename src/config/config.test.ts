@@ -52,7 +52,8 @@ describe('configuration', () => {
       passwordRules: { minLength: 8, brandName: 'Login Service' },
       budgets: { pair: 5, email: 20, client: 50, network: 500 },
       ...{ cookieIdleSeconds: 1_800, sessionMaxSeconds: 2_592_000, drainDelayMs: null },
-      ...{ secondFactor: 'on', secondFactorRoles: [] },
+      ...{ secondFactor: 'on', secondFactorRoles: [], adminRoles: [], helpdeskRoles: [] },
+      ...{ console: null, adminOrigin: null, adminTrustProxy: [] },
       ...{ logLevel: 'info', logIp: 'full', auditDays: 0, warnings: [] },
     }
     assert.deepEqual({ ...loadConfig({}), ...defaults }, loadConfig({}))
@@ -199,6 +200,19 @@ describe('configuration', () => {
       { SECOND_FACTOR: 'off', SECOND_FACTOR_ROLES: 'admin' },
       { secondFactor: 'off', secondFactorRoles: ['admin'] },
     ],
+    [
+      { ADMIN_PORT: '8444', ADMIN_ROLES: 'admin, owner', HELPDESK_ROLES: 'help desk' },
+      {
+        ...{ adminPort: 8444, adminRoles: ['admin', 'owner'], helpdeskRoles: ['help desk'] },
+        console: {
+          ...{ adminRoles: ['admin', 'owner'], helpdeskRoles: ['help desk'], demandingRoles: [] },
+        },
+      },
+    ],
+    [
+      { ADMIN_ORIGIN: 'https://a.example:444', ADMIN_TRUST_PROXY: '10.0.0.0/8, ::1' },
+      { adminOrigin: 'https://a.example:444', adminTrustProxy: ['10.0.0.0/8', '::1'] },
+    ],
     ...LOG_LEVELS.map((logLevel): Taken => [{ LOG_LEVEL: logLevel }, { logLevel }]),
   ]
   for (const [env, expected] of TAKEN) {
@@ -220,6 +234,10 @@ describe('configuration', () => {
     PORT: ['-1', '65536', '80.5', '0x50', '8443a', '1e3', '٨', '99999999999'],
     OPS_PORT: ['65536', 'off'],
     ADMIN_PORT: ['65536', 'off'],
+    ADMIN_ROLES: ['admin,,x', '*', 'user', 'admin,user', 'r'.repeat(51)],
+    HELPDESK_ROLES: [',', '*', 'user', 'desk,user', '*,desk'],
+    ADMIN_ORIGIN: ['console.example', 'https://a.example/', 'http://a.example', 'https://u@a.b'],
+    ADMIN_TRUST_PROXY: ['1', '0.0.0.0/0', 'localhost'],
     DATABASE_URL: ['login.db', 'mysql://u@db/login', '//db/login', 'postgres:', 'postgres'],
     DATABASE_POOL_SIZE: ['0', '201'],
     TLS_CERT_FILE: ['a.pem'],
@@ -306,6 +324,16 @@ describe('configuration', () => {
     }
   })
 
+  test('a role is in one list of the console only, and the lists need the port', () => {
+    const both = { ADMIN_PORT: '8444', ADMIN_ROLES: 'admin,desk', HELPDESK_ROLES: 'desk' }
+    assert.deepEqual(problemsOf(both), [
+      'ADMIN_ROLES and HELPDESK_ROLES have a role in common: list each role once.',
+    ])
+    const { console, warnings } = loadConfig({ ADMIN_ROLES: 'admin' })
+    assert.equal(console, null)
+    assert.match(warnings.join(), /^ADMIN_ROLES and HELPDESK_ROLES have no effect: .* ADMIN_PORT/)
+  })
+
   test('refuses an ACCESS_TOKEN_SECONDS out of range in tests, and any in production', () => {
     for (const value of ['0', '3601', '-1', '1.5']) {
       const [problem] = problemsOf({ NODE_ENV: 'test', ACCESS_TOKEN_SECONDS: value })
@@ -354,6 +382,15 @@ describe('configuration', () => {
       })
     }
 
+    test('the console demands a second factor of its roles', () => {
+      const env = { ...PRODUCTION, ...TLS, ADMIN_PORT: '8444', SECOND_FACTOR_ROLES: 'editor' }
+      const { console, secondFactorRoles } = loadConfig({
+        ...{ ...env, ADMIN_ROLES: 'admin', HELPDESK_ROLES: 'desk' },
+      })
+      assert.deepEqual(console?.demandingRoles, ['editor', 'admin', 'desk'])
+      assert.deepEqual(secondFactorRoles, ['editor'])
+    })
+
     const UNSAFE: [string, Record<string, string>, RegExp][] = [
       ['neither certificate nor proxy', { TRUST_PROXY: '' }, /TLS_CERT_FILE.*TRUST_PROXY/],
       ['no file with signing keys', { SIGNING_KEYS_FILE: '' }, /SIGNING_KEYS_FILE/],
@@ -370,6 +407,12 @@ describe('configuration', () => {
         { SECOND_FACTOR: 'off', SECOND_FACTOR_ROLES: '*' },
         /^In production SECOND_FACTOR_ROLES needs SECOND_FACTOR=on: .* Set it to on, or remove/,
       ],
+      [
+        'a console without second factors',
+        { ...TLS, ADMIN_PORT: '8444', HELPDESK_ROLES: 'desk', SECOND_FACTOR: 'off' },
+        /^In production the console .* needs SECOND_FACTOR=on/,
+      ],
+      ['an http console', { ADMIN_ORIGIN: 'http://localhost:8444' }, /^ADMIN_ORIGIN must be an/],
       ['a low cost', { BCRYPT_COST: '9' }, /BCRYPT_COST .* 10 to 15/],
     ]
     for (const [name, env, expected] of UNSAFE) {

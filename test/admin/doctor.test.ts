@@ -31,6 +31,11 @@ async function changedKeys(change: (keys: JWK[]) => JWK[]) {
 }
 const withoutEncryptionKey = () => changedKeys(keys => keys.filter(key => key.use !== 'enc'))
 
+const CONSOLE = {
+  ...{ ADMIN_PORT: '8444', ADMIN_ROLES: 'admin', HELPDESK_ROLES: 'desk' },
+  ADMIN_ORIGIN: 'https://console.example.org',
+}
+
 /** Fails unless these settings, in production, cause exactly these findings. */
 async function finds(env: Record<string, string>, ...expected: RegExp[]) {
   const { code, stderr, findings } = await examine({ ...production, ...env })
@@ -126,8 +131,39 @@ describe('what is unsafe or cannot be used is a warning or a problem', () => {
       /^problem, keys: .*: SECOND_FACTOR_ROLES needs a key .*: "keys rotate" adds one$/,
     ],
     [
+      'the same, if the console demands it',
+      async () => ({ ...(await withoutEncryptionKey()), ...CONSOLE }),
+      /^problem, keys: .*: the console needs a key .*: "keys rotate" adds one$/,
+    ],
+    [
       'the same, if no second factor can be set up',
       async () => ({ ...(await withoutEncryptionKey()), SECOND_FACTOR: 'off' }),
+    ],
+    [
+      'a console without second factors',
+      { ...CONSOLE, SECOND_FACTOR: 'off' },
+      /^problem, configuration: In production the console .* needs SECOND_FACTOR=on/,
+    ],
+    ['a console inside the network, on a host name of its own', CONSOLE],
+    [
+      'a console on the host name of the pages, behind a proxy range that is too wide',
+      {
+        ...CONSOLE,
+        ADMIN_ORIGIN: 'https://login.example.org:8444',
+        ADMIN_TRUST_PROXY: '10.0.0.0/8',
+      },
+      /^warning, console: .* gets its cookie; give it a host .* ADMIN_ORIGIN; and .* 10\.0\.0\.0\/8/,
+    ],
+    [
+      'a console that is reachable from everywhere',
+      { ...CONSOLE, ADMIN_HOST: '0.0.0.0' },
+      /^warning, admin API: 0\.0\.0\.0, port 8444: others can reach it/,
+      /^warning, console: .*, for admin, desk: everything that reaches this .* set ADMIN_HOST/,
+    ],
+    [
+      'roles of the console without its port',
+      { ADMIN_ROLES: 'admin' },
+      /^warning, configuration: ADMIN_ROLES and HELPDESK_ROLES have no effect/,
     ],
     [
       'a key for second factors that starts in the future',

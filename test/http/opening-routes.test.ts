@@ -5,8 +5,8 @@ import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { describe, test } from 'node:test'
 import type { FastifyInstance } from 'fastify'
 import { randomToken } from '../../src/system/identifiers.ts'
-import { startAdminService } from '../support/admin-service.ts'
 import { createAuthenticator, newUserWithApp, SECOND_FACTOR } from '../support/authenticator.ts'
+import { startConsole } from '../support/console.ts'
 import { ENGINES_BY_RUN } from '../support/engines.ts'
 import { own } from '../support/own.ts'
 import { type Call, createAddresses, PASSWORD, UNLIMITED } from '../support/service.ts'
@@ -57,42 +57,54 @@ const OPENING: Record<string, (typed: Typed) => Call> = {
 }
 /** It opens one by a code that comes from a session. */
 const REDEEMING = 'POST /api/v1/auth/code'
-/** A route that is added must be added here, or above. */
+/** Those of the pages, which the console has too. A route that is added must be added here, above, or below. */
+const PAGES = [
+  ...['GET /', 'GET /login', 'GET /login/password', 'GET /login/second-factor'],
+  ...['GET /login/second-factor/recovery-codes', 'GET /login/second-factor/:factor/remove'],
+  ...['GET /login/logout', 'POST /login/logout', 'GET /openapi.json', 'GET /docs'],
+]
 const OTHERS = [
   ...['POST /api/v1/auth/refresh', 'POST /api/v1/auth/logout', 'GET /api/v1/auth/session'],
   ...['GET /api/v1/auth/verify', 'GET /api/v1/auth/sessions', 'DELETE /api/v1/auth/sessions'],
   ...['DELETE /api/v1/auth/sessions/:id', 'GET /.well-known/jwks.json'],
   ...['GET /.well-known/ended-sessions', 'GET /.well-known/change-password'],
-  ...['GET /', 'GET /login', 'GET /login/password', 'GET /login/second-factor'],
-  ...['GET /login/second-factor/recovery-codes', 'GET /login/second-factor/:factor/remove'],
-  ...['/login/logout', '/login/sessions/others/end', '/login/sessions/:id/end'].flatMap(path => [
+  ...['/login/sessions/others/end', '/login/sessions/:id/end'].flatMap(path => [
     `GET ${path}`,
     `POST ${path}`,
   ]),
-  ...['GET /openapi.json', 'GET /docs'],
+]
+const CONSOLE = [
+  ...['GET /console', 'GET /console/people', 'POST /console/people', 'GET /console/people/new'],
+  ...['GET /console/people/:id', 'GET /console/history'],
 ]
 
-/** Every route that is added by the action, except those that only refuse a method, and those of the admin API. */
-async function routesOf<T>(start: () => Promise<T>): Promise<{ started: T; routes: string[] }> {
-  const routes = new Set<string>()
+/**
+ * Every route of each app that the action makes, except those that only refuse a method, files, operations of the admin
+ * API, and forms about a person, which need a session.
+ */
+async function routesOf<T>(start: () => Promise<T>): Promise<{ started: T; routes: string[][] }> {
+  const apps: Set<string>[] = []
   const onApp = (message: unknown) => {
     const { fastify } = Object(message) as { fastify: FastifyInstance }
+    const routes = new Set<string>()
+    apps.push(routes)
     fastify.addHook('onRoute', ({ method, url, handler, onRequest }) => {
       const isRefused = Object(handler) === onRequest
-      const isAdmin = url.startsWith('/admin/v1/')
-      for (const name of isRefused || isAdmin ? [] : [method].flat()) routes.add(`${name} ${url}`)
+      const isKept = !/^\/(admin\/v1|assets|console\/people\/:id)\//.test(url) && !isRefused
+      for (const name of isKept ? [method].flat() : []) routes.add(`${name} ${url}`)
     })
   }
   subscribe('fastify.initialization', onApp)
   const started = await start()
   unsubscribe('fastify.initialization', onApp)
-  return { started, routes: [...routes] }
+  const isKept = (route: string) => !route.startsWith('HEAD ')
+  return { started, routes: apps.map(routes => [...routes].filter(isKept).toSorted()) }
 }
 
 for (const engine of ENGINES_BY_RUN) {
   describe(`the routes that open a session, on ${engine}`, async () => {
     const { started, routes } = await routesOf(() =>
-      startAdminService(engine, { ...UNLIMITED, CODE_CALLBACKS: CALLBACK }),
+      startConsole(engine, { ...UNLIMITED, CODE_CALLBACKS: CALLBACK }),
     )
     const service = await own(Promise.resolve(started))
     const newAddress = createAddresses()
@@ -104,18 +116,28 @@ for (const engine of ENGINES_BY_RUN) {
     }
     const liveOf = (id: string) => service.store.sessions.countLive(id, service.now())
 
+    const forms = Object.keys(OPENING).filter(route => route.startsWith('POST /login'))
+
     test('are all known', () => {
-      const listed = [...Object.keys(OPENING), REDEEMING, ...OTHERS]
-      const isKept = (route: string) => !/^(HEAD |GET \/assets\/)/.test(route)
-      assert.deepEqual(routes.filter(isKept).toSorted(), listed.toSorted())
+      assert.deepEqual(routes, [
+        [...Object.keys(OPENING), REDEEMING, ...PAGES, ...OTHERS].toSorted(),
+        [...forms, ...PAGES, ...CONSOLE].toSorted(),
+      ])
     })
 
-    for (const [route, toCall] of Object.entries(OPENING)) {
-      test(`${route} opens one only with password and proof, whose session says so`, async () => {
+    const atConsole = ({ from = newAddress(), ...request }: Call) =>
+      service.callConsole({ from, ...request })
+    for (const [route, port, callPort] of [
+      ...Object.keys(OPENING).map(route => [route, 'the public port', call] as const),
+      ...forms.map(route => [route, 'that of the console', atConsole] as const),
+    ]) {
+      const toCall = OPENING[route]
+      assert.ok(toCall)
+      test(`${route} at ${port} opens one only with password and proof, whose session says so`, async () => {
         const { id, email, app, recoveryCodes } = await newUser()
         const newApp = createAuthenticator(service.now)
         const attempt = (otp: string, password = PASSWORD) =>
-          call(toCall({ email, password, otp, newApp }))
+          callPort(toCall({ email, password, otp, newApp }))
         const before = await liveOf(id)
         const [proof = '', another = ''] = recoveryCodes
         for (const [otp, password] of [

@@ -2,13 +2,13 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { decodeJwt } from 'jose'
-import pg from 'pg'
 import { byEmail, changeAt, makeScopes } from '../storage/fixtures.ts'
 import { own } from '../support/own.ts'
 import { until } from '../support/process.ts'
 import { createRefused, type Refused } from '../support/refused.ts'
 import { createAddresses, PASSWORD } from '../support/service.ts'
 import { bearer, DAY_MS, startSessionService } from '../support/session-client.ts'
+import { costOf } from '../support/statement-cost.ts'
 
 describe('the cost of a session', async () => {
   const service = await own(startSessionService('postgres'))
@@ -126,26 +126,4 @@ describe('the cost of a session', async () => {
 async function countStatements(call: () => Promise<{ status: number }>): Promise<number> {
   const { statements } = await costOf(async () => assert.equal((await call()).status, 200))
   return statements
-}
-
-/** What the driver sends during a call, and gets. A round trip begins with what is sent while no answer is awaited. */
-async function costOf(call: () => Promise<unknown>) {
-  const original = pg.Client.prototype.query
-  const cost = { statements: 0, roundTrips: 0, rows: 0 }
-  let unanswered = 0
-  async function query(this: pg.Client, ...parameters: unknown[]) {
-    cost.statements++
-    if (unanswered++ === 0) cost.roundTrips++
-    const result = await Reflect.apply(original, this, parameters)
-    unanswered--
-    cost.rows += result.rowCount ?? 0
-    return result
-  }
-  Reflect.set(pg.Client.prototype, 'query', query)
-  try {
-    await call()
-    return cost
-  } finally {
-    Reflect.set(pg.Client.prototype, 'query', original)
-  }
 }

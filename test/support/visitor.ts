@@ -49,6 +49,8 @@ export function createVisitor(service: Pick<TestService, 'call'>, from = '127.0.
   }
   return {
     cookies,
+    /** Follows no redirect. */
+    send,
     get,
     post,
     logIn: (email: string, password = PASSWORD, path = '/login') => post(path, { email, password }),

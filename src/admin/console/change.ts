@@ -24,7 +24,7 @@ import {
 import type { ConsoleDeps, Refused, Shown, Visit } from './visit.ts'
 
 const CHANGED_MEANWHILE =
-  'Nothing was done: the person was changed after this page had been made. Look at the history, then do it again if it is still right.'
+  'Nothing was done: the person was changed after this page had been made, by an administrator or a login. Look at it, then do it again if it is still right.'
 
 export function changeRoute(deps: ConsoleDeps, shown: Shown) {
   return withStaff(deps, async visit => {
@@ -42,7 +42,7 @@ export function changeRoute(deps: ConsoleDeps, shown: Shown) {
       if (isLoginNeeded(visit, shown, input)) return sendToLogin(visit, { prompt: 'login' })
       const admin = person ? { ...visit.admin, seen: { id: person.id, updatedAt } } : visit.admin
       const done = await shown.run(admin, { named: session ?? person?.id ?? '', ...input })
-      return sendDone(visit, shown, { name: typed.name, ...person }, done)
+      return sendDone(visit, shown, person, done)
     } catch (error) {
       const { code, details } = toRefusal(error)
       if (!details.message) return sendFailure(reply, code, details)
@@ -51,7 +51,8 @@ export function changeRoute(deps: ConsoleDeps, shown: Shown) {
       const isChanged = current !== null && +current.updatedAt !== +updatedAt
       reply.code(statusOf(isChanged ? 'EMAIL_TAKEN' : code))
       logVisit(visit, person?.id)
-      const refused = { id: shown.id, typed, field: details.fields?.[0] }
+      const field = code === 'EMAIL_TAKEN' ? 'email' : details.fields?.[0]
+      const refused = { id: shown.id, typed, field }
       // With the history, which tells what was done.
       if (isChanged) return sendPerson(visit, current, { ...refused, message: CHANGED_MEANWHILE })
       return sendForm(visit, shown, current, { ...refused, message: details.message })
@@ -83,10 +84,14 @@ function sendForm(visit: Visit, shown: Shown, person: Explanation | null, refuse
   return send(visit, { ...questionOf(visit, shown, person, refused), notice, isNarrow: true })
 }
 
-/** The data of an added person have its id and email. */
-function sendDone(visit: Visit, shown: Shown, person: object, { data, said }: Done): FastifyReply {
+function sendDone(
+  visit: Visit,
+  shown: Shown,
+  person: Explanation | null,
+  { data, said }: Done,
+): FastifyReply {
   const { reply } = visit
-  // The cast is true for every operation that makes a password.
+  // The cast is true: the data of an added person say all of it, and those of a new password the rest.
   const made = { ...person, ...data } as Made
   const isMade = Object.hasOwn({ ...data }, 'password')
   reply.code(isMade ? 200 : 303)

@@ -62,12 +62,9 @@ export function addRoute(deps: ConsoleDeps, shown: Shown) {
   return withStaff(deps, visit => {
     const refusal = refusalOf(visit, shown, null)
     if (refusal) return sendNotAllowed(visit, refusal)
-    const typed = { valid: shown.fields.valid?.input?.initial, ...queryOf(visit.request) }
-    return sendAddPage(visit, shown, {
-      id: shown.id,
-      typed: typed as Refused['typed'],
-      message: '',
-    })
+    const { email = '' } = queryOf(visit.request)
+    const valid = shown.fields.valid?.input?.initial ?? ''
+    return sendAddPage(visit, shown, { id: shown.id, typed: { email, valid }, message: '' })
   })
 }
 

@@ -2,6 +2,7 @@
 import type { FastifyReply } from 'fastify'
 import type { Session } from '../../domain/session.ts'
 import type { UserState } from '../../domain/user.ts'
+import { statusOf } from '../../http/answer/envelope.ts'
 import { describeDevice } from '../../http/page/device.ts'
 import { initialsOf } from '../../http/page/fragments.ts'
 import { type Html, html } from '../../http/page/html.ts'
@@ -40,10 +41,12 @@ export function personRoute(deps: ConsoleDeps) {
     const client = toCountedClient(typed.trim())
     const person = await findPerson(visit, client)
     if (!person) return sendNoPerson(visit)
+    const isWrong = typed !== '' && client === null
+    if (isWrong) visit.reply.code(statusOf('INVALID_REQUEST'))
     logVisit(visit, person.id)
     const message = 'This is no IP address such as 203.0.113.7.'
-    const isWrong = typed !== '' && client === null
-    return sendPerson(visit, person, isWrong ? { id: 'client', typed: {}, message } : null)
+    const refused = { id: 'client', typed: { client: typed }, message }
+    return sendPerson(visit, person, isWrong ? refused : null)
   })
 }
 
@@ -142,12 +145,13 @@ function factsOf({ deps, now }: Visit, person: Explanation, refused: Refused | n
     return isHead ? html`` : html`<div><dt>${capitalized(label)}</dt><dd>${text}</dd></div>`
   })
   const { client } = OPERATIONS.getUser.fields
-  const error = refused?.id === 'client' ? refused.message : null
+  const wrong = refused?.id === 'client' ? refused : null
+  const value = wrong?.typed.client ?? person.client ?? ''
   return html`<section class="card facts" aria-labelledby="facts">
           <h2 id="facts">Facts</h2>
           <dl class="pairs">${rows}</dl>
           <form class="fields" method="get" action="${personPath(person.id)}">
-            ${fieldOf(deps, 'client', 'client', client, person.client ?? '', error)}
+            ${fieldOf(deps, 'client', 'client', client, value, wrong?.message)}
             <button>Check</button>
           </form>
         </section>`

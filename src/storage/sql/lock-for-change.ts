@@ -3,7 +3,7 @@ import type { Transaction } from 'kysely'
 import type { Change } from '../../domain/audit.ts'
 import type { User } from '../../domain/user.ts'
 import type { Engine } from './engine.ts'
-import type { Schema } from './schema.ts'
+import { formatTime, type Schema } from './schema.ts'
 import { toUser } from './user-rows.ts'
 
 /** Null if there is no such user, or if it is not as it was `seen`. */
@@ -23,4 +23,9 @@ export async function lockForChange(
   const user = row ? toUser(row) : null
   const isSeen = !seen || (user?.id === seen.id && +user.updatedAt === +seen.updatedAt)
   return isSeen ? user : null
+}
+
+/** The time of a change of the user, later than that of the last one: a page that was made before it is out of date. */
+export function updateTime(found: User, { at }: Change): string {
+  return formatTime(new Date(Math.max(at.getTime(), found.updatedAt.getTime() + 1)))
 }

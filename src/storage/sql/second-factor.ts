@@ -4,7 +4,7 @@ import type { SecondFactorStore } from '../../domain/second-factor.ts'
 import { changedFacts, writeAudit } from './audit.ts'
 import { endAllSessions, isOfUser } from './end-all-sessions.ts'
 import { type Engine, transact } from './engine.ts'
-import { lockForChange } from './lock-for-change.ts'
+import { lockForChange, updateTime } from './lock-for-change.ts'
 import { prepare } from './prepared.ts'
 import { formatTime, parseTime, parseTimeOrNull, type Schema } from './schema.ts'
 import { toUser } from './user-rows.ts'
@@ -103,7 +103,7 @@ export function createSecondFactors(engine: Engine): SecondFactorStore {
           .set({
             ...{ failed_second_steps: 0, code_offset_seconds: null },
             factors_version: sql<number>`factors_version + 1`,
-            updated_at: formatTime(change.at),
+            updated_at: updateTime(found, change),
           })
           .$if(password !== null, query =>
             query.set({

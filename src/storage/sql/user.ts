@@ -8,7 +8,7 @@ import { deleteUser } from './delete-user.ts'
 import { endAllSessions, isOfUser } from './end-all-sessions.ts'
 import { type Engine, transact } from './engine.ts'
 import { listUsers } from './list-users.ts'
-import { lockForChange } from './lock-for-change.ts'
+import { lockForChange, updateTime } from './lock-for-change.ts'
 import { runWithin } from './prepared.ts'
 import { formatTime, type Schema } from './schema.ts'
 import { clearEmail } from './throttle-rows.ts'
@@ -45,7 +45,7 @@ export function createUsers(engine: Engine): UserStore {
       const cleared = clearsFailures && (await runWithin(trx, clearEmail(found.email, change.at)))
       const row = await trx
         .updateTable('users')
-        .set({ ...columns, updated_at: formatTime(change.at) })
+        .set({ ...columns, updated_at: updateTime(found, change) })
         .where('id', '=', id)
         .returningAll()
         .executeTakeFirstOrThrow()
@@ -206,7 +206,7 @@ async function setUser(
           email: fields.email,
           name: fields.name,
           role: fields.role,
-          updated_at: formatTime(change.at),
+          updated_at: updateTime(before, change),
         } satisfies Record<ColumnOf<keyof UserDetails | 'updatedAt'>, unknown>)
         .$if(isFreed, query => query.set({ locked_until: null, locked_by: null }))
         .where('id', '=', id)

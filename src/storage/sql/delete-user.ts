@@ -104,6 +104,9 @@ async function forget(engine: Engine, trx: Transaction<Schema>, userId: string):
       before = ${withoutNames('before')}, after = ${withoutNames('after')}
     where ${isAmong(engine.name, 'id', ids)}`.execute(trx)
   // What a deleted administrator has done stays.
-  await sql`update audit_events set actor = ${pseudonym}, actor_id = null, once = null
-    where actor_id = ${userId}`.execute(trx)
+  const done = sql`select event_id from audit_actors where user_id = ${userId}`
+  await sql`update audit_events set actor = ${pseudonym}
+    where ${isAmong(engine.name, 'id', done)}`.execute(trx)
+  await sql`update audit_actors set user_id = null, once = null
+    where user_id = ${userId}`.execute(trx)
 }

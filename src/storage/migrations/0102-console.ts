@@ -11,7 +11,7 @@ export async function up(db: Kysely<unknown>, { engine, uuid, options }: ColumnT
       user_id ${uuid.type} ${uuid.check('user_id')},
       once text unique
     ) ${options}`,
-    sql`create index audit_actors_user_id on audit_actors (user_id)`,
+    sql`create index audit_actors_user_id on audit_actors (user_id, event_id)`,
   ]) {
     await statement.execute(db)
   }

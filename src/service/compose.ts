@@ -37,7 +37,7 @@ export async function composeServers(
 ) {
   const { metrics, store, clusterClock, writeFaults, tls, adminTls, keys, page } = parts
   const { budgets, bcryptCost, loginTimeMs, cookieIdleSeconds, maxSessionsPerUser } = config
-  const { passwordRules, secondFactorRoles } = config
+  const { passwordRules, secondFactorRoles, sessionMaxSeconds } = config
   const clock = clusterClock.now
   const hashQueue = createHashQueue(
     parts.hasher,
@@ -84,7 +84,7 @@ export async function composeServers(
     keys,
     budgets,
     maxSessionsPerUser,
-    sessionMaxSeconds: config.sessionMaxSeconds,
+    sessionMaxSeconds,
     loginTimeMs,
     tokens,
     clock,
@@ -92,7 +92,7 @@ export async function composeServers(
   const shared = { config, log, metrics, isStopping, isRefusing, track }
   const sessions = {
     ...{ store, keys, tokens, cookieIdleSeconds, clock, maxSessionsPerUser },
-    secondFactorRoles,
+    ...{ sessionMaxSeconds, secondFactorRoles },
     readAccessToken: createAccessTokenReader(keys, tokens),
     refreshLimits: createRefreshLimits(clock),
     limitRead: createReadLimit(clock),
@@ -106,17 +106,16 @@ export async function composeServers(
   /** The same logins, in the same queue, with sessions of their own. */
   function composeConsole(roles: NonNullable<Config['console']>) {
     const isListedOrigin = () => false
-    const demanded = { secondFactorRoles: roles.demandingRoles }
-    const ofConsole = {
-      ...{ ...loginDeps, ...demanded },
-      cookiePrefix: CONSOLE_SESSION.prefix,
+    const rules = {
+      secondFactorRoles: roles.demandingRoles,
       sessionMaxSeconds: CONSOLE_SESSION_SECONDS,
     }
+    const ofConsole = { ...loginDeps, ...rules, cookiePrefix: CONSOLE_SESSION.prefix }
     return {
       ...forms,
       roles,
       config: { ...config, returnToOrigins: [], codeCallbacks: [] },
-      sessions: { ...sessions, ...demanded, isListedOrigin },
+      sessions: { ...sessions, ...rules, isListedOrigin },
       login: logIn(ofConsole),
     }
   }

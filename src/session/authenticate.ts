@@ -21,6 +21,8 @@ export type SessionDeps = {
   readAccessToken: ReadAccessToken
   /** Idle expiry: a session cookie that is not used for this long is invalid; the refresh token stays valid. */
   cookieIdleSeconds: number
+  /** How long a session lasts from its login. */
+  sessionMaxSeconds: number
   secondFactorRoles: DemandingRoles
   clock: () => Date
 }
@@ -66,9 +68,13 @@ async function useCookie(
   { digest, usedAfter }: Extract<SessionKey, { kind: 'cookie' }>,
   now: Date,
 ): Promise<Authentication> {
-  const { store, cookieIdleSeconds } = deps
+  const { store, cookieIdleSeconds, sessionMaxSeconds } = deps
   const found = await store.sessions.findLiveByCookie(digest, now)
   if (found.kind === 'invalid') return found
+  // The login was on a clock that was wrong. Otherwise the session would last for as long as that was ahead.
+  if (found.session.createdAt.getTime() > now.getTime() + sessionMaxSeconds * 1000) {
+    return { kind: 'invalid', reason: 'session-expired' }
+  }
   const usedAt = found.cookieUsedAt ?? new Date(0)
   if (usedAt <= usedAfter) {
     return { kind: 'invalid', reason: 'cookie-idle', email: found.user.email }

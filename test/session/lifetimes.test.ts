@@ -2,7 +2,9 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { decodeJwt } from 'jose'
+import { startConsole } from '../support/console.ts'
 import { ENGINES_BY_RUN } from '../support/engines.ts'
+import { own } from '../support/own.ts'
 import {
   bearer,
   cookie,
@@ -12,6 +14,7 @@ import {
   ownSessions,
   SECOND_MS,
 } from '../support/session-client.ts'
+import { createVisitor } from '../support/visitor.ts'
 
 const expiryOf = (token: string) => Number(decodeJwt(token).exp) * SECOND_MS
 
@@ -65,4 +68,32 @@ for (const engine of ENGINES_BY_RUN) {
       })
     })
   }
+
+  describe(`sessions of a clock that was a year ahead on ${engine}`, async () => {
+    const service = await own(startConsole(engine))
+    const admin = await service.newPerson('admin')
+
+    for (const [where, path, visitor] of [
+      ['on the page', '/login', () => createVisitor(service)],
+      ['at the console', '/console/people', service.visitor],
+    ] as const) {
+      test(`${where}, the user logs in again, which ends that session`, async () => {
+        const visiting = visitor()
+        service.advance(365 * DAY_MS)
+        await visiting.logIn(admin.email)
+        const isIn = async () => {
+          const { status, text } = await visiting.get(path)
+          return status === 200 && !text.includes('name="password"')
+        }
+        assert.ok(await isIn())
+        service.advance(-365 * DAY_MS)
+        assert.ok(!(await isIn()))
+        assert.match((await visiting.get('/login')).text, /name="password"/)
+        const live = await service.store.sessions.countLive(admin.id, service.now())
+        await visiting.logIn(admin.email)
+        assert.ok(await isIn())
+        assert.equal(await service.store.sessions.countLive(admin.id, service.now()), live)
+      })
+    }
+  })
 }

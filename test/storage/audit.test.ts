@@ -5,7 +5,7 @@ import { randomUUID } from 'node:crypto'
 import { describe, test } from 'node:test'
 import type { ThrottleScope } from '../../src/domain/attempt.ts'
 import type { AuditEvent, ListedEvents } from '../../src/domain/audit.ts'
-import { ENGINES, openTestStore } from '../support/engines.ts'
+import { ENGINES, openPatientStore, openTestStore } from '../support/engines.ts'
 import { inParallel } from '../support/own.ts'
 import {
   byEmail,
@@ -222,6 +222,59 @@ for (const engine of ENGINES) {
       const left = (await listed(null)).filter(event => JSON.stringify(event).includes('race-'))
       // A block that is cleared when no user has the email is recorded with the email.
       for (const { action } of left) assert.equal(action, 'throttle.cleared')
+    })
+
+    test('what is recorded once a day has one event per actor and day, also of several instances at once', async () => {
+      const another = await openPatientStore(database.config)
+      const target = randomUUID()
+      const person = (id: string) =>
+        ({ kind: 'person', id, name: newEmail(), host: '::1' }) as const
+      const [ann, bob] = [person(randomUUID()), person(randomUUID())]
+      const token = (name: string) => ({ kind: 'token', name, host: '::1' }) as const
+      // The same person under a new email, and a token with the name of a person.
+      const actors = [ann, bob, token(target), token(ann.id), { ...ann, name: newEmail() }]
+      const event = { action: 'users.read', target, targetId: null } as const
+      const days = [start, new Date(start.getTime() - 1)]
+      for (const at of days) {
+        await inParallel(100, i => {
+          const by = actors[i % actors.length] ?? ann
+          return (i < 50 ? store : another).audit.recordDaily({ at, by }, event)
+        })
+      }
+      await another.close()
+      const whichOf = ({ by }: AuditEvent) => `${by.kind} ${by.id ?? by.name}`
+      const expected = [ann, bob].map(({ id }) => `person ${id}`)
+      expected.push(`token ${target}`, `token ${ann.id}`)
+      const events = await listed(target)
+      for (const at of days) {
+        const ofDay = events.filter(event => +event.at === +at).map(whichOf)
+        assert.deepEqual(ofDay.toSorted(), expected.toSorted())
+      }
+      assert.equal(events.length, 2 * expected.length)
+    })
+
+    test('a deleted person at the console stays in the audit under the pseudonym, as a person', async () => {
+      const [email, target] = [newEmail(), newEmail()]
+      const id = await insertTestUser(store, email, start)
+      const targetId = await insertTestUser(store, target, start)
+      const by = { kind: 'person', name: email, host: '::1', id } as const
+      assert.ok(await store.users.deactivate(targetId, { at: start, by }))
+      const event = { action: 'users.read', target, targetId } as const
+      await store.audit.recordDaily({ at: start, by }, event)
+      // In all more than the deletion changes at a time.
+      await store.audit.record({ at: start, by }, Array(1_200).fill(event))
+      const actors = async () =>
+        (await listed(target)).flatMap(event => (event.action === 'user.added' ? [] : event.by))
+      assert.deepEqual(await actors(), Array(1_202).fill(by))
+      assert.equal(await store.users.delete(id, change), 0)
+      const [deleted, ...others] = await actors()
+      assert.match(deleted?.name ?? '', /^deleted-user-[\da-f]{16}$/)
+      assert.deepEqual([deleted, ...others], Array(1_202).fill({ ...deleted, kind: 'person' }))
+      assert.equal(deleted?.id, undefined)
+      for (const table of ['audit_events', 'audit_actors']) {
+        const rows = JSON.stringify(await database.rows(`select * from ${table}`))
+        for (const secret of [id, email]) assert.ok(!rows.includes(secret))
+      }
     })
 
     test('after AUDIT_DAYS the purge removes events, whatever the order of their times', async () => {

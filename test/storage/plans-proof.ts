@@ -29,6 +29,7 @@ const LISTS: [statement: RegExp, index: string][] = [
 const LARGE_TABLES = [
   ...['users', 'sessions', 'ended_sessions', 'refresh_tokens', 'login_codes', 'devices'],
   ...['login_throttle', 'admin_tokens', 'audit_events', 'second_factors', 'recovery_codes'],
+  'audit_actors',
 ]
 
 const STATEMENT = /^\s*(select|insert|update|delete|with)\b/i
@@ -228,6 +229,8 @@ async function fillTables({ config, rows }: TestDatabase, count: number): Promis
       select 'token' || i, ${digest('a')}, 'read', ${at('0')}, ${at(`i % ${90 * day}`)} from n`,
     `insert into audit_events (at, actor_kind, actor, host, action, target, target_id) ${series}
       select ${at('0')}, 'user', 'admin', 'machine', 'user.added', 'user' || i || '@example.com', ${uuid('0000')} from n`,
+    `insert into audit_actors (event_id, user_id, once)
+      select id, target_id, 'once ' || id from audit_events where target like 'user%'`,
   ]
   // It would make statistics.
   for (const table of isSqlite ? [] : LARGE_TABLES) {

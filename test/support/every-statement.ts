@@ -120,15 +120,27 @@ export async function useEverything(store: Store, database: TestDatabase): Promi
     assert.equal(await store.sessions.endOf(key, now), null)
   }
 
-  const another = await open(false, 100)
-  assert.equal(await store.sessions.endByAdministrator(another.id, changeAt(now)), true)
+  const person = { kind: 'person', name: email, host: '::1', id: userId } as const
+  for (const isSeen of [false, true]) {
+    const another = await open(false, 100)
+    const user = await store.users.findById(userId)
+    const seen = isSeen && user ? { seen: user } : {}
+    const change = { ...changeAt(now), by: person, ...seen }
+    assert.equal(await store.sessions.endByAdministrator(another.id, change), true)
+  }
   assert.equal(await byEmail(store).endSessions(email, changeAt(now)), 0)
   await store.users.findByEmail(email)
   await store.users.upgradePasswordHash(userId, 'a hash', 'another', now)
   for (const role of [undefined, 'user']) {
     for (const search of [undefined, 'example']) {
       for (const state of [undefined, ...USER_STATES]) {
-        const filter = { ...(role && { role }), ...(search && { search }), ...(state && { state }) }
+        const dormantSince = role && new Date(0)
+        const filter = {
+          ...(role && { role }),
+          ...(search && { search }),
+          ...(state && { state }),
+          ...(dormantSince && { dormantSince }),
+        }
         const { next } = await store.users.list(filter, { after: '', limit: 10 }, now)
         await store.users.list(filter, { after: next ?? '', limit: 10 }, now)
       }
@@ -187,7 +199,7 @@ export async function useEverything(store: Store, database: TestDatabase): Promi
   assert.ok((await store.sessions.endEvery(changeAt(now))) >= 3)
   const event = { action: 'user.exported', target: 'audit', targetId: null } as const
   await store.audit.record(changeAt(now), [event])
-  await store.audit.recordDaily(changeAt(now), event)
+  for (const _ of [1, 2]) await store.audit.recordDaily(changeAt(now), event)
 
   const page = { since: null, beforeId: null, limit: 1 }
   const { events, next } = await store.audit.list(email, page)

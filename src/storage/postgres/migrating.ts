@@ -43,7 +43,7 @@ export async function migrate<T>(
 const TABLES = Object.keys({
   ...{ users: 0, unknown_user: 0, sessions: 0, ended_sessions: 0, refresh_tokens: 0 },
   ...{ login_codes: 0, devices: 0, login_throttle: 0, admin_tokens: 0, audit_events: 0 },
-  ...{ service: 0, second_factors: 0, recovery_codes: 0 },
+  ...{ audit_actors: 0, service: 0, second_factors: 0, recovery_codes: 0 },
 } satisfies Record<keyof Schema, 0>)
 
 /** All before the first change: if a migration could not get its last table, its work so far would be lost. */

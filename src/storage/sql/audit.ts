@@ -19,33 +19,49 @@ export async function writeAudit(
   change: Change,
   ...events: NewAuditEvent[]
 ): Promise<void> {
-  if (events.length > 0) await insertEvents(trx, change, events).execute()
+  if (events.length > 0) await insertEvents(trx, change, events)
 }
 
-function insertEvents(
+/** With `once` it inserts one event, unless there is one with the same `once`. */
+async function insertEvents(
   trx: Kysely<Schema>,
   change: Change,
   events: NewAuditEvent[],
   once: string | null = null,
-) {
+): Promise<void> {
   const toJson = (facts: AuditFacts | null) => facts && JSON.stringify(facts)
   const rows = toAuditRows(change, events).map(row => ({
     ...row,
     before: toJson(row.before),
     after: toJson(row.after),
-    once,
   }))
-  return trx.insertInto('audit_events').values(rows)
+  const insertion = trx.insertInto('audit_events').values(rows)
+  const { kind, id = null } = change.by
+  if (kind !== 'person' && once === null) {
+    await insertion.execute()
+    return
+  }
+  const inserted = await insertion.returning('id').execute()
+  const actors = await trx
+    .insertInto('audit_actors')
+    .values(inserted.map(event => ({ event_id: event.id, user_id: id, once })))
+    // Of parallel calls, also of several instances, one has come first.
+    .onConflict(conflict => conflict.column('once').doNothing())
+    .returning('event_id')
+    .execute()
+  const [event] = inserted
+  if (event && actors.length === 0) {
+    await trx.deleteFrom('audit_events').where('id', '=', event.id).execute()
+  }
 }
 
 export function toAuditRows({ at, by, allowWeak }: Change, events: NewAuditEvent[]) {
   const time = formatTime(at)
   return events.map(({ action, target, targetId, before = null, after = null }) => ({
     at: time,
-    actor_kind: by.kind,
+    actor_kind: by.kind === 'person' ? ('user' as const) : by.kind,
     actor: by.name,
     host: by.host,
-    actor_id: by.id ?? null,
     action,
     target,
     target_id: targetId,
@@ -93,15 +109,15 @@ export function createAudit(engine: Engine): AuditStore {
   return {
     record: (change, events) => transact(engine, trx => writeAudit(trx, change, ...events)),
 
-    recordDaily: (change, event) =>
-      transact(engine, async trx => {
-        const { kind, id, name: actor } = change.by
-        const once = [formatTime(change.at).slice(0, 10), event.action, kind, id ?? actor].join(' ')
-        // A unique index decides between parallel calls, also of several instances.
-        await insertEvents(trx, change, [event], once)
-          .onConflict(conflict => conflict.doNothing())
-          .execute()
-      }),
+    async recordDaily(change, event) {
+      const { kind, id, name: actor } = change.by
+      const once = [formatTime(change.at).slice(0, 10), event.action, kind, id ?? actor].join(' ')
+      // Most calls find it, and write nothing.
+      const found = await engine.retrying(() =>
+        db.selectFrom('audit_actors').select('once').where('once', '=', once).executeTakeFirst(),
+      )
+      if (!found) await transact(engine, trx => insertEvents(trx, change, [event], once))
+    },
 
     async list(target, { since, beforeId, limit }) {
       const users = sql`select id from users where email = ${target}
@@ -110,7 +126,7 @@ export function createAudit(engine: Engine): AuditStore {
       const ids = sql`select id from audit_events where target = ${target}
         union select id from audit_events where ${isAmong(name, 'target_id', users)}`
       const { rows } = await engine.retrying(() =>
-        sql<Row>`select * from audit_events
+        sql<Row>`select audit_events.*, ${ACTOR_ID} from audit_events
           where ${target === null ? sql`true` : isAmong(name, 'id', ids)}
             and at >= ${since ? formatTime(since) : FIRST_TIME}
             and ${beforeId === null ? sql`true` : sql`(at, id) < (select at, id from audit_events where id = ${beforeId})`}
@@ -128,15 +144,19 @@ export function createAudit(engine: Engine): AuditStore {
         union select id from (select id from audit_events
           where target = ${email} and target_id is null ${page}) of_email`
       const { rows } = await engine.retrying(() =>
-        sql<Row>`select * from audit_events where ${isAmong(name, 'id', ids)} ${page}`.execute(db),
+        sql<Row>`select audit_events.*, ${ACTOR_ID} from audit_events
+          where ${isAmong(name, 'id', ids)} ${page}`.execute(db),
       )
       return rows.map(toEvent)
     },
   }
 }
 
-type Row = Selectable<Schema['audit_events']>
+type Row = Selectable<Schema['audit_events']> & { actor_id: string | null }
 
+/** Null if the actor is no person at the console; empty of one that has been deleted. */
+const ACTOR_ID = sql`(select coalesce(cast(user_id as text), '') from audit_actors
+  where event_id = audit_events.id) as actor_id`
 const FIRST_TIME = '1970-01-01T00:00:00.000Z'
 
 function toEvent(row: Row): AuditEvent {
@@ -153,7 +173,8 @@ function toEvent(row: Row): AuditEvent {
 }
 
 function toActor({ actor_kind: kind, actor: name, host, actor_id: id }: Row): Actor {
-  return { kind, name, host, ...(id !== null && { id }) }
+  if (kind === 'token' || id === null) return { kind, name, host }
+  return { kind: 'person', name, host, ...(id !== '' && { id }) }
 }
 
 /** SQLite returns JSON as text, PostgreSQL as an object. */

@@ -29,15 +29,19 @@ export async function deleteUser(
   if (!ended) return null
   // In batches, so that logins wait for none of them. If this is interrupted, the deletion can be repeated. Tokens come
   // before sessions, as they lock each other's rows elsewhere.
-  for (const table of ['refresh_tokens', 'sessions'] as const) {
-    const remove = () => transact(engine, trx => removeBatch(engine, trx, table, id, change.at))
-    while (!(await remove())) await setImmediate()
+  const inBatches = async (batch: (trx: Transaction<Schema>) => Promise<boolean>) => {
+    while (!(await transact(engine, batch))) await setImmediate()
   }
+  for (const table of ['refresh_tokens', 'sessions'] as const) {
+    await inBatches(trx => removeBatch(engine, trx, table, id, change.at))
+  }
+  await inBatches(trx => forgetActor(engine, trx, id))
   await transact(engine, async trx => {
     // Other changes may have come meanwhile, also an activation and logins. Each locks the user before it adds an event.
     await deactivate(trx, id)
     await removeBatch(engine, trx, 'sessions', id, change.at)
     await forget(engine, trx, id)
+    await forgetActor(engine, trx, id)
     await trx.deleteFrom('users').where('id', '=', id).execute()
   })
   await engine.emptyWriteAheadLog()
@@ -99,11 +103,25 @@ async function forget(engine: Engine, trx: Transaction<Schema>, userId: string):
         sql`case when ${sql.ref(facts)} is not null then coalesce((select json_object_agg(key, value)
           from json_each(${sql.ref(facts)}) where key <> all (${PERSONAL}::text[])), '{}'::json) end`
       : sql`json_remove(${sql.ref(facts)}, ${sql.join(PERSONAL.map(field => `$.${field}`))})`
-  const pseudonym = `deleted-user-${digestOf(userId).slice(0, 16)}`
-  await sql`update audit_events set target = ${pseudonym}, target_id = null,
+  await sql`update audit_events set target = ${pseudonymOf(userId)}, target_id = null,
       before = ${withoutNames('before')}, after = ${withoutNames('after')}
     where ${isAmong(engine.name, 'id', ids)}`.execute(trx)
-  // What a deleted administrator has done stays.
-  await sql`update audit_events set actor = ${pseudonym}, actor_id = null, once = null
-    where actor_id = ${userId}`.execute(trx)
 }
+
+/** What a person at the console has done stays, under the pseudonym. True if no more events are left. */
+async function forgetActor(
+  { name }: Engine,
+  trx: Transaction<Schema>,
+  userId: string,
+): Promise<boolean> {
+  const limit = ROWS_AT_A_TIME[name]
+  const chosen = sql`select event_id from audit_actors where user_id = ${userId}
+    order by event_id limit ${sql.lit(limit)}`
+  await sql`update audit_events set actor = ${pseudonymOf(userId)}
+    where ${isAmong(name, 'id', chosen)}`.execute(trx)
+  const { rows } = await sql`update audit_actors set user_id = null, once = null
+    where ${isAmong(name, 'event_id', chosen)} returning event_id`.execute(trx)
+  return rows.length < limit
+}
+
+const pseudonymOf = (userId: string) => `deleted-user-${digestOf(userId).slice(0, 16)}`

@@ -165,15 +165,20 @@ export type Schema = {
   audit_events: {
     id: ColumnType<number | string, never, never>
     at: Time
-    actor_kind: Actor['kind']
+    /** `user` also of a person at the console, whose events are in `audit_actors`. */
+    actor_kind: Exclude<Actor['kind'], 'person'>
     actor: string
     host: string
-    actor_id: string | null
     action: AuditAction
     target: string
     target_id: string | null
     before: Json
     after: Json
+  }
+  audit_actors: {
+    event_id: number | string
+    /** The person at the console; null of a token, or if the person has been deleted. */
+    user_id: string | null
     /** Of events that an actor has once a day: the day, the action and the actor. */
     once: string | null
   }

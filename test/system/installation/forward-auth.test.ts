@@ -19,16 +19,11 @@ import {
   startSessionService,
 } from '../../support/session-client.ts'
 import { NAVIGATION, refreshIn } from '../../support/visitor.ts'
-import { startProxy } from '../proxy.ts'
+import { nginxFile, PROXIES, type ProxyName, startProxy } from '../proxy.ts'
 import { assertSamePublicPaths, listPublicPaths } from './public-paths.ts'
 
 const CERT_FILE = join(process.env.TEST_TEMPLATES ?? '', 'development-cert.pem')
 const KEY_FILE = CERT_FILE.replace('cert.pem', 'key.pem')
-
-const COMMANDS = {
-  nginx: ['/usr/sbin/nginx', '-c'],
-  Caddy: ['caddy', 'run', '--adapter', 'caddyfile', '--config'],
-}
 
 /** What the application got. */
 type Seen = { method: string; url: string; headers: Record<string, string[]>; bytes: number }
@@ -223,7 +218,7 @@ for (const name of ['nginx', 'Caddy'] as const) {
   })
 }
 
-function toFile(proxy: keyof typeof COMMANDS, folder: string): string {
+function toFile(proxy: ProxyName, folder: string): string {
   if (proxy === 'Caddy') {
     return `{
         admin off
@@ -231,18 +226,12 @@ function toFile(proxy: keyof typeof COMMANDS, folder: string): string {
       }
       ${recipe('Caddy', 'caddy')}`
   }
-  return `daemon off; master_process off; pid ${folder}/pid; error_log ${folder}/error.log;
-    events {}
-    http {
-      access_log off; client_body_temp_path ${folder}/body; proxy_temp_path ${folder}/proxy;
-      fastcgi_temp_path ${folder}/f; uwsgi_temp_path ${folder}/u; scgi_temp_path ${folder}/s;
-      ${example('nginx.conf')}
-    }`
+  return nginxFile(folder, example('nginx.conf'))
 }
 
 /** `address` is that of the proxy, `service` and `application` are hosts with ports. */
 async function createAuthProxy(
-  proxy: keyof typeof COMMANDS,
+  proxy: ProxyName,
   { address, service, application }: { address: string; service: string; application: string },
 ) {
   const addresses = {
@@ -268,7 +257,7 @@ async function createAuthProxy(
     await end()
     const text = toFile(proxy, folder.path)
     await folder.write('proxy.conf', query ? text.replace(/(auth\/verify)\??/, `$1${query}`) : text)
-    const command = [...COMMANDS[proxy], join(folder.path, 'proxy.conf')]
+    const command = [...PROXIES[proxy], join(folder.path, 'proxy.conf')]
     running = await startProxy(command, client, folder.path)
   }
 

@@ -288,8 +288,8 @@ for (const engine of ENGINES_BY_RUN) {
           const { json } = await service.login(person.email, password)
           assert.equal(json.error.code, 'PASSWORD_CHANGE_REQUIRED')
         }
-        const events = await service.database.rows(`select 1 as one from audit_events
-          where target_id = '${person.id}' and actor_kind = 'person'`)
+        const events = await service.database.rows(`select event_id from audit_actors
+          join audit_events on id = event_id where target_id = '${person.id}'`)
         assert.equal(events.length, 1)
       }
     })

@@ -52,7 +52,8 @@ export async function startConsole(engine: EngineName, env: Record<string, strin
     /** What the actor has changed, as actions. */
     changesBy: async ({ id }: Pick<Person, 'id'>) => {
       const rows = await service.database.rows(
-        `select action from audit_events where actor_id = '${id}' order by id`,
+        `select action from audit_events join audit_actors on event_id = id
+          where user_id = '${id}' order by id`,
       )
       return rows.map(({ action }) => String(action)).filter(action => action !== 'users.read')
     },

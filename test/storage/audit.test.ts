@@ -227,9 +227,12 @@ for (const engine of ENGINES) {
     test('what is recorded once a day has one event per actor and day, also of several instances at once', async () => {
       const another = await openPatientStore(database.config)
       const target = randomUUID()
-      const person = (id: string) =>
-        ({ kind: 'person', id, name: newEmail(), host: '::1' }) as const
-      const [ann, bob] = [person(randomUUID()), person(randomUUID())]
+      const newPerson = async () => {
+        const name = newEmail()
+        const id = await insertTestUser(store, name, start)
+        return { kind: 'person', id, name, host: '::1' } as const
+      }
+      const [ann, bob] = [await newPerson(), await newPerson()]
       const token = (name: string) => ({ kind: 'token', name, host: '::1' }) as const
       // The same person under a new email, and a token with the name of a person.
       const actors = [ann, bob, token(target), token(ann.id), { ...ann, name: newEmail() }]

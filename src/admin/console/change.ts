@@ -12,68 +12,69 @@ import { personPath, questionOf, readForm } from './forms.ts'
 import { backTo, emailOf, send, timeText } from './layout.ts'
 import { sendAddPage } from './people.ts'
 import { sendPerson } from './person.ts'
-import {
-  findPerson,
-  logVisit,
-  refusalOf,
-  sendNoPerson,
-  sendNotAllowed,
-  sendToLogin,
-  withStaff,
-} from './staff.ts'
-import type { ConsoleDeps, Refused, Shown, Visit } from './visit.ts'
+import { findPerson, logVisit, rankOf, sendNoPerson, sendToLogin, withPerson } from './staff.ts'
+import type { ConsoleDeps, Refused, Shown, Typed, Visit } from './visit.ts'
 
+/** As for an email that is taken: another change came first. */
+const CONFLICT = statusOf('EMAIL_TAKEN')
 const CHANGED_MEANWHILE =
   'Nothing was done: the person was changed after this page had been made, by an administrator or a login. Look at it, then do it again if it is still right.'
 
 export function changeRoute(deps: ConsoleDeps, shown: Shown) {
-  return withStaff(deps, async visit => {
-    const { request, reply } = visit
-    const { id, session } = request.params as { id?: string; session?: string }
-    const person = id === undefined ? null : await findPerson(visit)
-    const refusal = refusalOf(visit, shown, person)
-    if (refusal) return sendNotAllowed(visit, refusal)
-    if (id !== undefined && !person) return sendNoPerson(visit)
-
-    const { seen = '', csrf: _, ...typed } = bodyOf(request)
+  return withPerson(deps, shown, async (visit, person) => {
+    const { seen = '', csrf: _, ...typed } = bodyOf(visit.request)
+    const { session } = visit.request.params as { session?: string }
     const updatedAt = new Date(seen)
+    const isStale = (now: Explanation) => +now.updatedAt !== +updatedAt
+    // So what was judged is what the page has shown, and what the transaction finds.
+    if (person && isStale(person)) return sendStale(visit, shown, person, typed)
     try {
       const input = readForm(shown, typed, person)
-      if (isLoginNeeded(visit, shown, input)) return sendToLogin(visit, { prompt: 'login' })
+      if (isLoginNeeded(visit, shown, person, input)) return sendToLogin(visit, true)
       const admin = person ? { ...visit.admin, seen: { id: person.id, updatedAt } } : visit.admin
       const done = await shown.run(admin, { named: session ?? person?.id ?? '', ...input })
       return sendDone(visit, shown, person, done)
     } catch (error) {
       const { code, details } = toRefusal(error)
-      if (!details.message) return sendFailure(reply, code, details)
+      const { message, fields } = details
+      if (!message) return sendFailure(visit.reply, code, details)
       const current = person && (await findPerson(visit))
       if (person && !current) return sendNoPerson(visit)
-      const isChanged = current !== null && +current.updatedAt !== +updatedAt
-      reply.code(statusOf(isChanged ? 'EMAIL_TAKEN' : code))
+      if (current && isStale(current)) return sendStale(visit, shown, current, typed)
+      visit.reply.code(statusOf(code))
       logVisit(visit, person?.id)
-      const field = code === 'EMAIL_TAKEN' ? 'email' : details.fields?.[0]
-      const refused = { id: shown.id, typed, field }
-      // With the history, which tells what was done.
-      if (isChanged) return sendPerson(visit, current, { ...refused, message: CHANGED_MEANWHILE })
-      return sendForm(visit, shown, current, { ...refused, message: details.message })
+      const field = code === 'EMAIL_TAKEN' ? 'email' : fields?.[0]
+      return sendForm(visit, shown, current, { id: shown.id, typed, field, message })
     }
   })
 }
 
+/** The page of the person has its history, too. */
+function sendStale(visit: Visit, { id }: Shown, person: Explanation, typed: Typed) {
+  visit.reply.code(CONFLICT)
+  logVisit(visit, person.id)
+  return sendPerson(visit, person, { id, typed, message: CHANGED_MEANWHILE })
+}
+
 export function questionRoute(deps: ConsoleDeps, shown: Shown) {
-  return withStaff(deps, async visit => {
-    const person = await findPerson(visit)
-    const refusal = refusalOf(visit, shown, person)
-    if (refusal) return sendNotAllowed(visit, refusal)
-    if (!person) return sendNoPerson(visit)
-    if (!shown.form.question) return visit.reply.redirect(personPath(person.id), 303)
-    if (isLoginNeeded(visit, shown, {})) return sendToLogin(visit, { prompt: 'login' })
+  return withPerson(deps, shown, async (visit, person) => {
+    if (!person || !shown.form.question)
+      return visit.reply.redirect(personPath(person?.id ?? ''), 303)
+    if (isLoginNeeded(visit, shown, person, {})) return sendToLogin(visit, true)
+    logVisit(visit, person.id)
     return send(visit, { ...questionOf(visit, shown, person, null), isNarrow: true })
   })
 }
 
-function isLoginNeeded({ isRecent }: Visit, { form }: Shown, input: Record<string, unknown>) {
-  return !isRecent && form.needsRecentLogin?.(input) === true
+/** An open browser must not be enough to take over another account of the console either. */
+function isLoginNeeded(
+  { deps, isRecent }: Visit,
+  { form }: Shown,
+  person: Explanation | null,
+  input: Record<string, unknown>,
+): boolean {
+  const isStaff = person !== null && rankOf(deps, person.role) !== null
+  return !isRecent && (isStaff || form.needsRecentLogin?.(input) === true)
 }
 
 /** The page with the form, and what was typed. */
@@ -93,7 +94,7 @@ function sendDone(
   const { reply } = visit
   // The cast is true: the data of an added person say all of it, and those of a new password the rest.
   const made = { ...person, ...data } as Made
-  const isMade = Object.hasOwn({ ...data }, 'password')
+  const isMade = made.password !== undefined
   reply.code(isMade ? 200 : 303)
   logVisit(visit, made.id)
   if (isMade) return sendPassword(visit, made)

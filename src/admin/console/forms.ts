@@ -98,7 +98,10 @@ export function readForm({ fields, form }: Shown, typed: Typed, person: Explanat
     return [[name, fields[name]?.type === 'boolean' ? true : text]]
   })
   const values = parseFields(fields, Object.fromEntries(given))
-  if (form.isEmailTyped && canonicalEmail(typed.email ?? '') !== person?.email) {
+  if (
+    form.isEmailTyped &&
+    canonicalEmail(typed.email ?? '') !== canonicalEmail(person?.email ?? '')
+  ) {
     throw new WrongUse('This is not the email of the person.', 'email')
   }
   return { ...form.sends, ...values }

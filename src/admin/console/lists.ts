@@ -3,7 +3,8 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import { statusOf } from '../../http/answer/envelope.ts'
 import { type Html, html, type Value } from '../../http/page/html.ts'
 import type { Notice } from '../../http/page/layout.ts'
-import { doneOf, information } from '../../http/routes/page.ts'
+import { doneCookieOf } from '../../http/request/cookies.ts'
+import { information } from '../../http/routes/page.ts'
 import { WrongUse } from '../../system/failures.ts'
 import { parseFields } from '../api/route.ts'
 import { count } from '../layout.ts'
@@ -48,9 +49,11 @@ export function filterOf<T>({ fields }: ListPage<T>, request: FastifyRequest): T
 
 /** What a form of the console has just done. */
 export function doneIn({ request, deps }: Visit): Notice | null {
-  const done = doneOf(request)
-  if (done === AGAIN) return information('You are logged in again. Please do it once more.')
-  const form = deps.forms.find(({ id }) => id === done)?.form
+  // The cookie was set by the form. Other sites could name what was not done.
+  const done = doneCookieOf(request)
+  const { done: said } = queryOf(request)
+  if (said === AGAIN) return information('You are logged in again. Please do it once more.')
+  const form = deps.forms.find(({ id }) => id === done && id === said)?.form
   return form ? information(form.done ?? `${form.title}: done.`) : null
 }
 

@@ -6,7 +6,7 @@ import { OPERATIONS } from '../operations.ts'
 import { formOf, personPath } from './forms.ts'
 import { backTo, badgeOf, emailOf, send, timeOf } from './layout.ts'
 import { filterOf, type ListPage, queryOf, sendList } from './lists.ts'
-import { refusalOf, sendNotAllowed, withStaff } from './staff.ts'
+import { logVisit, refusalOf, withPerson, withStaff } from './staff.ts'
 import type { ConsoleDeps, Refused, Shown, Visit } from './visit.ts'
 
 const PEOPLE: ListPage<ListedUser & { state: UserState }> = {
@@ -32,7 +32,11 @@ export function peopleRoute(deps: ConsoleDeps) {
     const email = canonicalEmail(filter.search ?? '')
     const isEmail = problemWithEmail(email) === null
     const found = isEmail ? await visit.admin.store.users.findByEmail(email) : null
-    if (found) return visit.reply.redirect(personPath(found.id), 303)
+    if (found) {
+      visit.reply.redirect(personPath(found.id), 303)
+      logVisit(visit, found.id)
+      return visit.reply
+    }
     const mayAdd = refusalOf(visit, OPERATIONS.addUser, null) === null
     const add = mayAdd && html`<a class="button" href="/console/people/new">Add a person</a>`
     return sendList(visit, PEOPLE, add, isEnd =>
@@ -59,9 +63,7 @@ function nothingFound(isEnd: boolean): Html {
 }
 
 export function addRoute(deps: ConsoleDeps, shown: Shown) {
-  return withStaff(deps, visit => {
-    const refusal = refusalOf(visit, shown, null)
-    if (refusal) return sendNotAllowed(visit, refusal)
+  return withPerson(deps, shown, visit => {
     const { email = '' } = queryOf(visit.request)
     const valid = shown.fields.valid?.input?.initial ?? ''
     return sendAddPage(visit, shown, { id: shown.id, typed: { email, valid }, message: '' })

@@ -38,7 +38,7 @@ export function withStaff(
     if (access.kind !== 'granted') {
       if (isForm) logDenied(request, access)
       else if (mustAskAgain(request)) {
-        return sendPage(reply, askingAgainPage(frameOf(deps.page), request.url))
+        return sendPage(reply, askingAgainPage(frameOf(deps.page), pathOf(request)))
       }
       return sendToLogin({ request, reply })
     }
@@ -57,20 +57,42 @@ export function withStaff(
   }
 }
 
-function rankOf({ roles }: ConsoleDeps, role: string): For | null {
+export function rankOf({ roles }: ConsoleDeps, role: string): For | null {
   if (roles.adminRoles.includes(role)) return 'administrator'
   return roles.helpdeskRoles.includes(role) ? 'helpdesk' : null
 }
 
-/** It leads back to the page, or to the person of a form, which must be sent again. */
+/** `person` is null where there is none yet. */
+type HandlePerson = (
+  visit: Visit,
+  person: Explanation | null,
+) => FastifyReply | Promise<FastifyReply>
+
+/** The same for an operation on the person of the address, before anything else is looked at. */
+export function withPerson(deps: ConsoleDeps, operation: Operation, handle: HandlePerson) {
+  return withStaff(deps, async visit => {
+    const { id } = visit.request.params as { id?: string }
+    const person = id === undefined ? null : await findPerson(visit)
+    const refusal = refusalOf(visit, operation, person)
+    if (refusal) return sendNotAllowed(visit, refusal)
+    return id !== undefined && !person ? sendNoPerson(visit) : handle(visit, person)
+  })
+}
+
+/** Leads back to the page, or to the person of a form, which must be sent again. */
 export function sendToLogin(
   { request, reply }: Pick<Visit, 'request' | 'reply'>,
-  more: Record<string, string> = {},
+  isAskedAgain = false,
 ): FastifyReply {
-  const person = request.url.replace(/(\/people\/[^/?]+).*/, '$1')
-  const path = isChange(request) ? `${person}?done=${AGAIN}` : request.url
-  return reply.redirect(`/login?${new URLSearchParams({ return_to: path, ...more })}`, 303)
+  const path = pathOf(request)
+  const person = path.replace(/(\/people\/[^/?]+).*/, '$1')
+  const back = isChange(request) ? `${person}?done=${AGAIN}` : path
+  const prompt = isAskedAgain && { prompt: 'login' }
+  return reply.redirect(`/login?${new URLSearchParams({ return_to: back, ...prompt })}`, 303)
 }
+
+/** A request line may name a host too. */
+const pathOf = ({ url }: FastifyRequest) => /\/console.*/.exec(url)?.[0] ?? ''
 
 /** Why the operation may not be done to this person, or to none; null if it may. */
 export function refusalOf(

@@ -8,7 +8,8 @@ export async function up(db: Kysely<unknown>, { engine, uuid, options }: ColumnT
   for (const statement of [
     sql`create table audit_actors (
       event_id ${eventId} primary key references audit_events (id) on delete cascade,
-      user_id ${uuid.type} ${uuid.check('user_id')},
+      -- A change that its deleted actor has asked for is not made.
+      user_id ${uuid.type} ${uuid.check('user_id')} references users (id) on delete set null,
       once text unique
     ) ${options}`,
     sql`create index audit_actors_user_id on audit_actors (user_id, event_id)`,

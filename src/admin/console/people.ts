@@ -73,12 +73,11 @@ export function addRoute(deps: ConsoleDeps, shown: Shown) {
 
 export function sendAddPage(visit: Visit, shown: Shown, refused: Refused) {
   const { message } = refused
+  const extra = html`<div class="detail">You see the temporary password on the next page, once. No mail is sent.</div>`
   const main = html`${backTo('/console/people', 'All people')}
       <section class="card stack">
         <h1>Add a person</h1>
-        ${formOf(visit, shown, null, { refused, kind: 'primary' })}
-        <p class="detail">You see the temporary password on the next page, once. No mail is sent.</p>
-        <p><a class="button" href="/console/people">Cancel</a></p>
+        ${formOf(visit, shown, null, { refused, extra, kind: 'primary', cancel: '/console/people' })}
       </section>`
   const notice = message === '' ? null : ({ kind: 'error', text: message } as const)
   return send(visit, { title: 'Add a person', main, notice, isNarrow: true })

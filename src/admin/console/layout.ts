@@ -38,7 +38,7 @@ export function send(visit: Visit, { title, main, notice, isNarrow }: Content): 
       </div>
     </header>
     <main id="main"${isNarrow && html` class="narrow"`} tabindex="-1">
-      ${!hasSecondFactor && html`<p class="notice" data-kind="warning"><span>Production demands two-step login here. <a href="/login/second-factor">Set it up</a></span></p>`}
+      ${rank && !hasSecondFactor && html`<p class="notice" data-kind="warning"><span>Production demands two-step login here. <a href="/login/second-factor">Set it up</a></span></p>`}
       ${noticeBox(notice && { ...notice, text: html`<span>${notice.text}</span>` })}
       ${main}
     </main>

@@ -1,5 +1,5 @@
 // GET /console/people: finds people. GET /console/people/new: the form that adds one.
-import type { ListedUser, UserState } from '../../domain/user.ts'
+import { DEFAULT_ROLE, type ListedUser, type UserState } from '../../domain/user.ts'
 import { type Html, html } from '../../http/page/html.ts'
 import { canonicalEmail, problemWithEmail } from '../../login/credentials.ts'
 import { OPERATIONS } from '../operations.ts'
@@ -62,7 +62,8 @@ export function addRoute(deps: ConsoleDeps, shown: Shown) {
   return withStaff(deps, visit => {
     const refusal = refusalOf(visit, shown, null)
     if (refusal) return sendNotAllowed(visit, refusal)
-    const typed = { valid: shown.fields.valid?.input?.initial, ...queryOf(visit.request) }
+    const { initial } = shown.fields.valid?.input ?? {}
+    const typed = { role: DEFAULT_ROLE, valid: initial, ...queryOf(visit.request) }
     return sendAddPage(visit, shown, {
       id: shown.id,
       typed: typed as Refused['typed'],

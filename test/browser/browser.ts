@@ -168,6 +168,31 @@ async function look(page: Page, name: string): Promise<void> {
   await page.emulateMedia({ colorScheme: 'light' })
 }
 
+/**
+ * Nothing is cut off, and axe finds nothing, at these widths, in light and dark; nor is it at the last width with text of
+ * twice the size. With a name, it takes pictures of the whole page if asked for.
+ */
+export async function assertUsable(page: Page, widths: readonly number[], name?: string) {
+  const assertWhole = async (where: string) => {
+    const overflow = 'document.documentElement.scrollWidth - document.body.offsetWidth'
+    assert.equal(await page.evaluate(overflow), 0, `${name ?? 'the page'} is cut off ${where}`)
+  }
+  for (const width of widths) {
+    await page.setViewportSize({ width, height: 880 })
+    await assertWhole(`at ${width}`)
+    for (const colorScheme of ['dark', 'light'] as const) {
+      await page.emulateMedia({ colorScheme })
+      await assertAccessible(page)
+      if (name) await takePicture(page, `${name}-${width}-${colorScheme}`, true)
+    }
+  }
+  const setSize = (size: string) =>
+    page.evaluate(`document.documentElement.style.fontSize = '${size}'`)
+  await setSize('200%')
+  await assertWhole('with large text')
+  await setSize('')
+}
+
 /** Fails on violations of WCAG 2.2 AA and of the best practices of axe. */
 export async function assertAccessible(
   page: Page,
@@ -182,12 +207,13 @@ export async function assertAccessible(
   assert.deepEqual(found, [])
 }
 
-async function takePicture(page: Page, name: string): Promise<void> {
+async function takePicture(page: Page, name: string, fullPage = false): Promise<void> {
   if (!SCREENSHOTS) return
   mkdirSync(SCREENSHOTS, { recursive: true })
   await page.screenshot({
     path: join(SCREENSHOTS, `${name}.png`),
     animations: 'disabled',
+    fullPage,
   })
 }
 

@@ -4,9 +4,10 @@ import { describe, test } from 'node:test'
 import { parseSecret } from '../../src/login/totp.ts'
 import en from '../../src/page/texts/en.json' with { type: 'json' }
 import { createAuthenticator } from '../support/authenticator.ts'
+import { startConsole } from '../support/console.ts'
 import { own } from '../support/own.ts'
 import { eventually } from '../support/postgres-server.ts'
-import { PASSWORD, startTestService } from '../support/service.ts'
+import { PASSWORD } from '../support/service.ts'
 import { makeTemporary } from '../support/visitor.ts'
 import { startScreenReader } from './screen-reader.ts'
 import { startBrowser } from './webdriver.ts'
@@ -16,7 +17,7 @@ const TAB = '\uE004'
 const TOO_MANY = en.tooManyAttempts.replace('{wait}', '15 minutes')
 
 describe('the page, heard', async () => {
-  const service = await own(startTestService('sqlite'))
+  const service = await own(startConsole('sqlite'))
   const reader = await own(startScreenReader())
   for (const name of ['firefox', 'chromium'] as const) {
     test(`in ${name}`, async t => {
@@ -132,6 +133,18 @@ describe('the page, heard', async () => {
         await window.open(`${service.url}/login`)
         await hears(() => window.logIn(bob), TOO_MANY)
         await hears(window.skipWait, en.tryAgainNow)
+      })
+
+      await t.test('the console: why the user must wait, and that the wait has ended', async () => {
+        const { email } = await service.newPerson('help desk')
+        const { id } = (await service.store.users.findByEmail(bob)) ?? {}
+        for (let i = 0; i < 15; i++)
+          await service.login(bob, 'wrong', `127.7.0.${Math.floor(i / 5)}`)
+        await window.open(`${service.adminUrl}/console/people/${id}`)
+        await window.logIn(email)
+        await window.shows('#verdict', /must wait/)
+        await hears(() => window.reload(), `${bob} must wait until`)
+        await hears(() => window.click('.verdict button'), 'Unlocked.')
       })
     })
   }

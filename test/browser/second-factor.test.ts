@@ -10,7 +10,7 @@ import { createAuthenticator, newUserWithApp, STEP_MS } from '../support/authent
 import { own } from '../support/own.ts'
 import { createAddresses, PASSWORD, startTestService, UNLIMITED } from '../support/service.ts'
 import { makeTemporary } from '../support/visitor.ts'
-import { assertAccessible, createVisits, isFocused, says, startChromium } from './browser.ts'
+import { assertUsable, createVisits, isFocused, says, startChromium } from './browser.ts'
 
 const WIDTHS = [1200, 390, 320]
 const CLIPBOARD = { context: { permissions: ['clipboard-read', 'clipboard-write'] } }
@@ -38,19 +38,6 @@ describe('two-step login in Chromium', async () => {
     const secret = parseSecret(await page.inputValue('[name=secret]'))
     assert.ok(secret)
     return createAuthenticator(service.now, secret)
-  }
-
-  /** Nothing is cut off, and axe finds nothing, at three widths, in light and dark, also without the script. */
-  async function assertUsable(page: Page): Promise<void> {
-    for (const width of WIDTHS) {
-      await page.setViewportSize({ width, height: 880 })
-      const overflow = 'document.documentElement.scrollWidth - document.body.offsetWidth'
-      assert.equal(await page.evaluate(overflow), 0, `cut off at ${width}`)
-      for (const colorScheme of ['dark', 'light'] as const) {
-        await page.emulateMedia({ colorScheme })
-        await assertAccessible(page)
-      }
-    }
   }
 
   async function logIn(page: Page, email: string, otp: string) {
@@ -84,7 +71,7 @@ describe('two-step login in Chromium', async () => {
     await page.click('#set-up')
     await isFocused(page, 'title')
     await look('set-up')
-    await assertUsable(page)
+    await assertUsable(page, WIDTHS)
     const secret = await page.inputValue('[name=secret]')
     for (const colorScheme of ['dark', 'light'] as const) {
       await page.emulateMedia({ colorScheme })
@@ -111,7 +98,7 @@ describe('two-step login in Chromium', async () => {
       ['', secret],
     )
     await look('set-up-error')
-    await assertUsable(page)
+    await assertUsable(page, WIDTHS)
     await page.fill('#password', PASSWORD)
     await page.fill('#new-otp', app.code())
     await page.click('#turn-on')
@@ -119,7 +106,7 @@ describe('two-step login in Chromium', async () => {
     await says(page, 'Two-step login is on. All other devices are logged out.')
     await isFocused(page, 'notice')
     await look('recovery-codes')
-    await assertUsable(page)
+    await assertUsable(page, WIDTHS)
     await page.getByRole('button', { name: 'Copy' }).click()
     await page.getByRole('button', { name: 'Copied' }).waitFor()
     const codes = (await clipboard(page)).split('\n')
@@ -135,7 +122,7 @@ describe('two-step login in Chromium', async () => {
     await page.click('#stored')
     await page.getByText('10 of 10 left').waitFor()
     await look('account-two-steps')
-    await assertUsable(page)
+    await assertUsable(page, WIDTHS)
   })
 
   test('the login asks for a code on demand: the keypad has digits, and a recovery code can be typed', async ({
@@ -155,7 +142,7 @@ describe('two-step login in Chromium', async () => {
       Promise.all(['inputmode', 'autocomplete'].map(name => input.getAttribute(name)))
     assert.deepEqual(await attributes(field), ['numeric', 'one-time-code'])
     await look('login-open')
-    await assertUsable(page)
+    await assertUsable(page, WIDTHS)
     await page.keyboard.press('Tab')
     await isFocused(page, 'otp')
     await page.keyboard.type('123')
@@ -190,11 +177,11 @@ describe('two-step login in Chromium', async () => {
     await isFocused(page, 'notice')
     await page.getByText('Leave it empty if you do not use two-step login.').waitFor()
     await look('login-refused')
-    await assertUsable(page)
+    await assertUsable(page, WIDTHS)
     await logIn(page, email, app.code())
     await isFocused(page, 'password-known')
     await look('account-alarm')
-    await assertUsable(page)
+    await assertUsable(page, WIDTHS)
   })
 
   test('the app is replaced, new recovery codes are made, and two-step login is turned off', async ({
@@ -214,7 +201,7 @@ describe('two-step login in Chromium', async () => {
       await page.click(link)
       await isFocused(page, 'title')
       await look(name)
-      await assertUsable(page)
+      await assertUsable(page, WIDTHS)
       await page.click('#cancel')
       await page.locator('#log-out').waitFor()
     }
@@ -245,7 +232,7 @@ describe('two-step login in Chromium', async () => {
     await page.click('#log-in')
     await says(page, 'Your password is temporary, and your account needs two-step login.')
     await look('set-up-both')
-    await assertUsable(page)
+    await assertUsable(page, WIDTHS)
     const app = await appOf(page)
     await page.fill('#password', PASSWORD)
     await page.fill('#new-password', NEW_PASSWORD)
@@ -281,17 +268,17 @@ describe('two-step login in Chromium', async () => {
     await page.click('#log-in')
     await page.click('#set-up')
     const app = await appOf(page)
-    await assertUsable(page)
+    await assertUsable(page, WIDTHS)
     await page.fill('#password', PASSWORD)
     await page.fill('#new-otp', app.code())
     await page.click('#turn-on')
     await says(page, 'Die Anmeldung in zwei Schritten ist eingeschaltet.')
-    await assertUsable(page)
+    await assertUsable(page, WIDTHS)
     await picture('recovery-codes-plain')
     const [code = ''] = await page.locator('#codes code').allTextContents()
     await page.click('#stored')
     await page.locator('#log-out').waitFor()
-    await assertUsable(page)
+    await assertUsable(page, WIDTHS)
     await page.click('#log-out')
     // One field takes both kinds of codes.
     assert.equal(await page.getAttribute('#otp', 'inputmode'), null)

@@ -33,13 +33,14 @@ export function hidden({ csrf }: Visit, person: Explanation | null): Html {
   return html`<input type="hidden" name="csrf" value="${csrf}">${person && html`<input type="hidden" name="seen" value="${person.updatedAt.toISOString()}">`}`
 }
 
-type Options = { refused?: Refused | null; extra?: Value; kind?: string }
+/** `cancel`: the page that another button leads to. */
+type Options = { refused?: Refused | null; extra?: Value; kind?: string; cancel?: string }
 
 export function formOf(
   visit: Visit,
   { id, form, fields }: Shown,
   person: Explanation | null,
-  { refused, extra, kind }: Options = {},
+  { refused, extra, kind, cancel }: Options = {},
 ): Html {
   const action = person ? `${personPath(person.id)}/${form.path}` : '/console/people'
   const known: Record<string, unknown> = person && form.isEdit ? person : {}
@@ -51,9 +52,12 @@ export function formOf(
   })
   return html`<form class="fields" novalidate method="post" action="${action}">${hidden(visit, person)}
             ${inputs}${extra}
-            ${button(form.label, kind)}
+            ${button(form.label, kind)}${cancel && html`<a class="button" href="${cancel}">Cancel</a>`}
           </form>`
 }
+
+/** The first empty one has the focus. */
+const FIRST = ['search', 'addUser-email', 'addUser-name']
 
 export function fieldOf(
   deps: ConsoleDeps,
@@ -64,7 +68,7 @@ export function fieldOf(
   error: string | null = null,
 ): Html {
   const { label = capitalized(name), choices } = field?.input ?? {}
-  const named = html`id="${id}" name="${name}" aria-describedby="${id}-error" aria-invalid="${String(error !== null)}"`
+  const named = html`id="${id}" name="${name}" aria-describedby="${id}-error" aria-invalid="${String(error !== null)}"${FIRST.includes(id) && value === '' && html` autofocus`}`
   const told = html`<p class="error" id="${id}-error">${error}</p>`
   if (field?.type === 'boolean') {
     const checked = value !== '' && html` checked`
@@ -76,10 +80,11 @@ export function fieldOf(
       ([key, text]) =>
         html`<option value="${key}"${key === value && html` selected`}>${text}</option>`,
     )
-    return html`<div>${title}<select ${named}>${options}</select>${told}</div>`
+    return html`<div>${title}${told}<select ${named}>${options}</select></div>`
   }
   const isRole = name === 'role'
-  return html`<div${!isRole && html` class="wide"`}>${title}<input ${named} value="${value}" dir="auto" autocomplete="off" autocapitalize="none" spellcheck="false"${isRole && html` list="${id}-list"`}>${isRole && rolesOf(deps, `${id}-list`)}${told}</div>`
+  const isWide = !isRole && name !== 'client'
+  return html`<div${isWide && html` class="wide"`}>${title}${told}<input ${named} value="${value}" dir="auto" autocomplete="off" autocapitalize="none" spellcheck="false"${isRole && html` list="${id}-list"`}>${isRole && rolesOf(deps, `${id}-list`)}</div>`
 }
 
 /** A role is any text. These are known from the configuration. */
@@ -122,15 +127,14 @@ export function questionOf(
     isEmailTyped &&
     html`<div class="wide">
               <label for="email">To confirm, type <strong>${emailOf(email)}</strong></label>
-              <input id="email" name="email" inputmode="email" autocomplete="off" autocapitalize="none" spellcheck="false" value="${refused?.typed.email}" aria-describedby="email-error" aria-invalid="${String(error !== null)}">
               <p class="error" id="email-error">${error}</p>
+              <input id="email" name="email" inputmode="email" autocomplete="off" autocapitalize="none" spellcheck="false" value="${refused?.typed.email}" aria-describedby="email-error" aria-invalid="${String(error !== null)}">
             </div>`
   const main = html`${backTo(personPath(person.id), name)}
       <section class="card stack">
         <h1 tabindex="-1"${!refused && html` autofocus`}>${title}</h1>
         <p>${about}</p>
-        ${formOf(visit, shown, person, { refused, extra, kind: 'primary danger' })}
-        <p><a class="button" href="${personPath(person.id)}">Cancel</a></p>
+        ${formOf(visit, shown, person, { refused, extra, kind: 'primary danger', cancel: personPath(person.id) })}
       </section>`
   return { title, main }
 }

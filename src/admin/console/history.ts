@@ -42,10 +42,10 @@ const HISTORY: ListPage<AuditEvent> = {
   title: 'History',
   fields: ['target', 'since'],
   words: ['event', 'events', 'the last one first'],
-  head: ['Change', 'Time', 'Person or thing', 'By'],
+  head: ['Time', 'Change', 'Person or thing', 'By'],
   toCells: (event, now) => [
-    html`<strong>${changeOf(event, now)}</strong>`,
     timeOf(event.at, now),
+    changeOf(event, now),
     event.targetId
       ? html`<a href="${personPath(event.targetId)}"><bdi>${event.target}</bdi></a>`
       : html`<bdi>${event.target}</bdi>`,
@@ -68,7 +68,7 @@ export function changeOf({ action, before, after }: AuditEvent, now: Date): Html
   })
   // That a wait has ended says nothing about when it would have ended.
   const told = action === 'user.unlocked' ? [] : changes
-  return html`${WORDS[action]}${told.map((change, i) => html`${i === 0 ? ': ' : ', '}${change}`)}`
+  return html`<strong>${WORDS[action]}</strong>${told.map((change, i) => html`${i === 0 ? ': ' : ', '}${change}`)}`
 }
 
 function textOf(facts: AuditFacts | null, name: string, now: Date): string | null {

@@ -22,15 +22,15 @@ export function frameOf(page: Page): Frame {
 type Content = { title: string; main: Html; notice?: Notice | null; isNarrow?: boolean }
 
 export function send(visit: Visit, { title, main, notice, isNarrow }: Content): FastifyReply {
-  const { deps, reply, user, rank, csrf, hasSecondFactor, now } = visit
+  const { deps, request, reply, user, rank, csrf, hasSecondFactor, now } = visit
   const { folder, brandName } = deps.page
   const link = (name: string) =>
-    html`<a href="/console/${name.toLowerCase()}"${name === title && html` aria-current="page"`}>${name}</a> `
+    html`<a href="/console/${name}"${request.url.startsWith(`/console/${name}`) && html` aria-current="true"`}>${capitalized(name)}</a> `
   const body = html`<a class="skip" href="#main">Skip to the content</a>
     <header class="title-row">
       <div class="label-row">
         <a href="/console/people"><img src="${folder}logo" alt="" height="28"><strong dir="auto">${brandName}</strong></a>
-        ${rank && html`<nav class="label-row detail" aria-label="Console">${['People', 'History'].map(link)}</nav>`}
+        ${rank && html`<nav class="label-row detail" aria-label="Console">${['people', 'history'].map(link)}</nav>`}
       </div>
       <div class="label-row">
         <p class="detail"><bdi>${user.name}</bdi> <span class="badge" dir="auto">${user.role}</span></p>
@@ -42,7 +42,7 @@ export function send(visit: Visit, { title, main, notice, isNarrow }: Content): 
       ${noticeBox(notice && { ...notice, text: html`<span>${notice.text}</span>` })}
       ${main}
     </main>
-    <footer><p class="detail">Times are in UTC. Now: ${timeOf(now, now)}.</p></footer>`
+    <footer><p class="detail">Times are in UTC. Now: ${timeText(now, new Date(0))}.</p></footer>`
   const head = html`
     <link rel="stylesheet" href="${folder}console.css">`
   const isError = notice?.kind === 'error'
@@ -79,13 +79,13 @@ export function badgeOf(user: { state: UserState; lockedUntil: Date | null }, no
   const { state, lockedUntil } = user
   const isLocked = lockedUntil && (state === 'waiting' || state === 'locked')
   const until = isLocked ? untilOf(lockedUntil, end => timeText(end, now)) : ''
-  return html`<span class="badge" data-state="${state}">${iconOf(state)} ${capitalized(state)}${until}</span>`
+  return html`<span class="badge" data-state="${state}">${iconOf(state)}<span>${capitalized(state)}${until}</span></span>`
 }
 
-/** On phones it becomes a list, and keeps its roles. */
+/** On phones it becomes a list, and keeps its roles; what is in the first columns is clear without their heads. */
 export function table(caption: string, head: readonly string[], rows: Value[][]): Html {
   const cellOf = (cell: Value, column: number) =>
-    html`<td role="cell"${column > 0 && html` data-label="${head[column]}"`}>${cell}</td>`
+    html`<td role="cell"${column > 2 && html` data-label="${head[column]}"`}>${cell}</td>`
   return html`<div class="card table">
         <table role="table">
           <caption class="skip">${caption}</caption>

@@ -95,7 +95,7 @@ export async function sendList<T>(
           : !refused && empty(next === null)
       }
       <nav class="title-row pages" aria-label="Pages">
-        <span class="detail">${count(items.length, one, several)}, ${order}</span>
+        <span class="detail">${items.length > 0 && `${count(items.length, one, several)}, ${order}`}</span>
         ${next !== null && html`<a rel="next" href="${path}?${String(onward)}">${more}</a>`}
       </nav>`
   const notice = refused ? ({ kind: 'error', text: refused.message } as const) : doneIn(visit)

@@ -1,5 +1,5 @@
 // GET /console/people: finds people. GET /console/people/new: the form that adds one.
-import type { ListedUser, UserState } from '../../domain/user.ts'
+import { DEFAULT_ROLE, type ListedUser, type UserState } from '../../domain/user.ts'
 import { type Html, html } from '../../http/page/html.ts'
 import { canonicalEmail, problemWithEmail } from '../../login/credentials.ts'
 import { OPERATIONS } from '../operations.ts'
@@ -66,18 +66,21 @@ export function addRoute(deps: ConsoleDeps, shown: Shown) {
   return withPerson(deps, shown, visit => {
     const { email = '' } = queryOf(visit.request)
     const valid = shown.fields.valid?.input?.initial ?? ''
-    return sendAddPage(visit, shown, { id: shown.id, typed: { email, valid }, message: '' })
+    return sendAddPage(visit, shown, {
+      id: shown.id,
+      typed: { email, role: DEFAULT_ROLE, valid },
+      message: '',
+    })
   })
 }
 
 export function sendAddPage(visit: Visit, shown: Shown, refused: Refused) {
   const { message } = refused
+  const extra = html`<div class="detail">You see the temporary password on the next page, once. No mail is sent.</div>`
   const main = html`${backTo('/console/people', 'All people')}
       <section class="card stack">
         <h1>Add a person</h1>
-        ${formOf(visit, shown, null, { refused, kind: 'primary' })}
-        <p class="detail">You see the temporary password on the next page, once. No mail is sent.</p>
-        <p><a class="button" href="/console/people">Cancel</a></p>
+        ${formOf(visit, shown, null, { refused, extra, kind: 'primary', cancel: '/console/people' })}
       </section>`
   const notice = message === '' ? null : ({ kind: 'error', text: message } as const)
   return send(visit, { title: 'Add a person', main, notice, isNarrow: true })

@@ -4,7 +4,7 @@ import type { Session } from '../../domain/session.ts'
 import type { UserState } from '../../domain/user.ts'
 import { statusOf } from '../../http/answer/envelope.ts'
 import { describeDevice } from '../../http/page/device.ts'
-import { initialsOf } from '../../http/page/fragments.ts'
+import { breakable, initialsOf } from '../../http/page/fragments.ts'
 import { type Html, html } from '../../http/page/html.ts'
 import { toCountedClient } from '../../system/client-group.ts'
 import { isUuid } from '../../system/identifiers.ts'
@@ -121,7 +121,8 @@ function verdictOf(visit: Visit, person: Explanation, helping: Shown | undefined
   const words = { toTime: (moment: Date) => timeText(moment, visit.now), advise: () => '' }
   const state = STATE_OF[person.verdict.kind] ?? 'locked'
   const refusal = helping ? refusalOf(visit, helping, person) : null
-  const notes = [...notesOn(person, words), ...(refusal ? [refusal] : [])]
+  const [before = '', after] = sentenceOf(person, words).split(person.email)
+  const notes = [...notesOn(person, words), refusal && `${helping?.form.label}: ${refusal}`]
   const help =
     helping && isSimple(helping)
       ? formOf(visit, helping, person, { kind: 'primary' })
@@ -129,8 +130,8 @@ function verdictOf(visit: Visit, person: Explanation, helping: Shown | undefined
   return html`<section class="verdict" data-state="${state}" aria-labelledby="verdict">
         ${iconOf(state)}
         <div class="names">
-          <h2 id="verdict">${sentenceOf(person, words)}</h2>
-          ${notes.map(note => html`<p>${note}</p>`)}
+          <h2 id="verdict">${before}${breakable(person.email)}${after}</h2>
+          ${notes.map(note => html`${note && html`<p>${note}</p>`}`)}
         </div>
         ${refusal === null && help}
       </section>`
@@ -140,16 +141,17 @@ function verdictOf(visit: Visit, person: Explanation, helping: Shown | undefined
 function factsOf({ deps, now }: Visit, person: Explanation, refused: Refused | null): Html {
   const shown = fieldsOfUser(person, now, moment => timeText(moment, now))
   const rows = Object.entries(shown).map(([label, value]) => {
-    const isHead = ['email', 'name', 'role'].includes(label)
-    const text = label === 'state' ? badgeOf(person, now) : value
-    return isHead ? html`` : html`<div><dt>${capitalized(label)}</dt><dd>${text}</dd></div>`
+    const isElsewhere = ['email', 'name', 'role', 'id'].includes(label)
+    const text = label === 'state' ? badgeOf(person, now) : capitalized(value)
+    const name = label === 'second factor' ? 'Two-step login' : capitalized(label)
+    return isElsewhere ? html`` : html`<div><dt>${name}</dt><dd>${text}</dd></div>`
   })
   const { client } = OPERATIONS.getUser.fields
   const wrong = refused?.id === 'client' ? refused : null
   const value = wrong?.typed.client ?? person.client ?? ''
   return html`<section class="card facts" aria-labelledby="facts">
           <h2 id="facts">Facts</h2>
-          <dl class="pairs">${rows}</dl>
+          <dl class="pairs">${rows}<div><dt>ID</dt><dd><code class="detail">${person.id}</code></dd></div></dl>
           <form class="fields" method="get" action="${personPath(person.id)}">
             ${fieldOf(deps, 'client', 'client', client, value, wrong?.message)}
             <button>Check</button>
@@ -188,7 +190,7 @@ function sessionsOf(visit: Visit, person: Explanation, { listed, from, next }: S
               ${icon}
               <div class="names">
                 <p><strong dir="auto">${name}</strong></p>
-                <p class="detail">${ip} · logged in ${timeOf(createdAt, now)} · last used ${timeOf(lastUsedAt, now)}</p>
+                <p class="detail">${ip} · logged in ${timeText(createdAt, now)} · last used ${timeText(lastUsedAt, now)}</p>
               </div>
               ${form(`${id}/end`, button('End', '', label))}
             </li>
@@ -200,10 +202,7 @@ function sessionsOf(visit: Visit, person: Explanation, { listed, from, next }: S
               ${person.liveSessions > 1 && form('end', button(`End all ${person.liveSessions}`))}
             </div>
             ${rows.length > 0 ? html`<ul role="list">${rows}</ul>` : html`<p class="detail">Not logged in.</p>`}
-            <p class="pages label-row detail">
-              ${from && html`<a href="${path}#sessions">Newest sessions</a>`}
-              ${next && html`<a href="${path}?sessions=${next}#sessions">Older sessions</a>`}
-            </p>
+            <p class="pages label-row detail">${from && html`<a href="${path}#sessions">Newest sessions</a>`}${next && html`<a href="${path}?sessions=${next}#sessions">Older sessions</a>`}</p>
           </section>`
 }
 

@@ -111,6 +111,7 @@ export const addUser = operation(
     },
     for: 'administrator',
     form: {
+      label: 'Add',
       asks: ['email', 'name', 'role', 'valid'],
       sends: { generate: true },
       needsRecentLogin: ({ role }) => role !== undefined && role !== DEFAULT_ROLE,

@@ -4,7 +4,7 @@ import type { EndedFeed } from '../session/ended-feed.ts'
 import type { IssueDeps } from '../session/issue-code.ts'
 import type { RedeemDeps } from '../session/redeem-code.ts'
 import type { RefreshDeps } from '../session/refresh.ts'
-import { shown } from './answer/envelope.ts'
+import { pageConfig } from './answer/envelope.ts'
 import { PUBLIC_API } from './openapi/public-api.ts'
 import type { Page } from './page/page.ts'
 import { isListedOrigin } from './request/cors.ts'
@@ -93,7 +93,7 @@ export function buildApp(deps: AppDeps): FastifyInstance {
 
   const pages = { page, sessions, login, passwordRules, canSetUp, config }
   const showFailure = showPageFailure(page)
-  for (const url of ['/', '/login']) app.get(url, shown(showFailure), loginPageRoute(pages))
+  for (const url of ['/', '/login']) app.get(url, pageConfig(showFailure), loginPageRoute(pages))
   addLoginForms(app, pages)
   for (const [url, route] of [
     ['/login/sessions/others/end', endOthersFormRoute],

@@ -3,12 +3,12 @@ import { type ListedFactors, NO_FACTORS } from '../domain/second-factor.ts'
 import type { LiveSession, Session, SessionPage } from '../domain/session.ts'
 import type { SessionDeps } from './authenticate.ts'
 
-type Deps = Pick<SessionDeps, 'store' | 'clock'>
+type Deps = { store: Pick<SessionDeps['store'], 'sessions' | 'secondFactors'>; clock: () => Date }
 
 /** As `listLive`; `next` is the id to continue after. Null if there is no session `afterId`. */
 export async function listOwnSessions(
   { store, clock }: Deps,
-  { user }: LiveSession,
+  { user }: { user: { id: string } },
   page: SessionPage,
 ): Promise<{ sessions: Session[]; next: string | null } | null> {
   // One more row than asked for shows whether there is a next page.

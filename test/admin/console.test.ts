@@ -434,7 +434,7 @@ for (const engine of ENGINES_BY_RUN) {
       const names = many.map((_, i) => `Name ${i}`)
       for (const name of names) await submit(person, 'details', { ...details, name })
       const target = new URLSearchParams({ target: person.email })
-      const NAMES = /Details changed: name <bdi>[^<]* → ([^<]*)<\/bdi>/g
+      const NAMES = /Details changed<\/strong>: name <bdi>[^<]* → ([^<]*)<\/bdi>/g
       const namesIn = ({ text }: Answer) => [...text.matchAll(NAMES)].map(([, name = '']) => name)
       for (const [path, itemsIn, expected, pages] of [
         [`${PEOPLE}?search=paged&role=user&second-factor=none`, listedIn, many, 3],

@@ -9,18 +9,18 @@ import { toRefusal } from '../api/refusal.ts'
 import type { Done } from '../operation.ts'
 import type { Explanation } from '../operations/explain-user.ts'
 import { personPath, questionOf, readForm } from './forms.ts'
-import { backTo, emailOf, send, timeText } from './layout.ts'
+import { backTo, emailHtml, send, timeText } from './layout.ts'
 import { sendAddPage } from './people.ts'
 import { sendPerson } from './person.ts'
 import { findPerson, logVisit, rankOf, sendNoPerson, sendToLogin, withPerson } from './staff.ts'
-import type { ConsoleDeps, Refused, Shown, Typed, Visit } from './visit.ts'
+import type { ConsoleDeps, ConsoleForm, Refused, Typed, Visit } from './visit.ts'
 
 /** As for an email that is taken: another change came first. */
 const CONFLICT = statusOf('EMAIL_TAKEN')
 const CHANGED_MEANWHILE =
   'Nothing was done: the person was changed after this page had been made, by an administrator or a login. Look at it, then do it again if it is still right.'
 
-export function changeRoute(deps: ConsoleDeps, shown: Shown) {
+export function changeRoute(deps: ConsoleDeps, shown: ConsoleForm) {
   return withPerson(deps, shown, async (visit, person) => {
     const { seen = '', csrf: _, ...typed } = bodyOf(visit.request)
     const { session } = visit.request.params as { session?: string }
@@ -50,13 +50,13 @@ export function changeRoute(deps: ConsoleDeps, shown: Shown) {
 }
 
 /** The page of the person has its history, too. */
-function sendStale(visit: Visit, { id }: Shown, person: Explanation, typed: Typed) {
+function sendStale(visit: Visit, { id }: ConsoleForm, person: Explanation, typed: Typed) {
   visit.reply.code(CONFLICT)
   logVisit(visit, person.id)
   return sendPerson(visit, person, { id, typed, message: CHANGED_MEANWHILE })
 }
 
-export function questionRoute(deps: ConsoleDeps, shown: Shown) {
+export function questionRoute(deps: ConsoleDeps, shown: ConsoleForm) {
   return withPerson(deps, shown, async (visit, person) => {
     if (!person || !shown.form.question)
       return visit.reply.redirect(personPath(person?.id ?? ''), 303)
@@ -69,7 +69,7 @@ export function questionRoute(deps: ConsoleDeps, shown: Shown) {
 /** An open browser must not be enough to take over another account of the console either. */
 function isLoginNeeded(
   { deps, isRecent }: Visit,
-  { form }: Shown,
+  { form }: ConsoleForm,
   person: Explanation | null,
   input: Record<string, unknown>,
 ): boolean {
@@ -78,7 +78,7 @@ function isLoginNeeded(
 }
 
 /** The page with the form, and what was typed. */
-function sendForm(visit: Visit, shown: Shown, person: Explanation | null, refused: Refused) {
+function sendForm(visit: Visit, shown: ConsoleForm, person: Explanation | null, refused: Refused) {
   if (!person) return sendAddPage(visit, shown, refused)
   if (!shown.form.question) return sendPerson(visit, person, refused)
   const notice = { kind: 'error', text: refused.message } as const
@@ -87,7 +87,7 @@ function sendForm(visit: Visit, shown: Shown, person: Explanation | null, refuse
 
 function sendDone(
   visit: Visit,
-  shown: Shown,
+  shown: ConsoleForm,
   person: Explanation | null,
   { data, said }: Done,
 ): FastifyReply {
@@ -115,7 +115,7 @@ function sendPassword(visit: Visit, { id, name, email, password, temporaryUntil 
       <section class="card stack">
         <div>
           <h1 tabindex="-1" autofocus>${title}</h1>
-          <p class="detail">For <bdi>${name}</bdi>, ${emailOf(email)}</p>
+          <p class="detail">For <bdi>${name}</bdi>, ${emailHtml(email)}</p>
         </div>
         <div class="card secret label-row">
           <code id="secret" translate="no" dir="ltr">${password.split(/(?<=-)/).map(group => html`${group}<wbr>`)}</code>

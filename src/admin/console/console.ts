@@ -1,6 +1,6 @@
 // The console: every route of it.
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import { shown } from '../../http/answer/envelope.ts'
+import { pageConfig } from '../../http/answer/envelope.ts'
 import { loginPage } from '../../http/page/forms.ts'
 import { askingAgainPage } from '../../http/page/layout.ts'
 import { showPageFailure } from '../../http/routes/form-failures.ts'
@@ -29,7 +29,7 @@ const PEOPLE = '/console/people'
 
 export function addConsole(app: FastifyInstance, parts: Omit<ConsoleDeps, 'forms'>): void {
   const deps = { ...parts, forms: toForms(OPERATIONS) }
-  const page = shown(showPageFailure(deps.page))
+  const page = pageConfig(showPageFailure(deps.page))
   const change = form(showPageFailure(deps.page))
   for (const url of ['/', '/console']) {
     app.get(url, page, async (_, reply) => reply.redirect(PEOPLE))

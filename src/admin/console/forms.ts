@@ -6,12 +6,12 @@ import { WrongUse } from '../../system/failures.ts'
 import { parseFields } from '../api/route.ts'
 import type { Field, Operation } from '../operation.ts'
 import type { Explanation } from '../operations/explain-user.ts'
-import { backTo, button, capitalized, emailOf } from './layout.ts'
-import type { ConsoleDeps, Refused, Shown, Typed, Visit } from './visit.ts'
+import { backTo, button, capitalized, emailHtml } from './layout.ts'
+import type { ConsoleDeps, ConsoleForm, Refused, Typed, Visit } from './visit.ts'
 
 /** Every operation that the console has, and that changes something. What is most dangerous comes last. */
-export function toForms(operations: Record<string, Operation>): Shown[] {
-  const dangerOf = ({ for: level, form }: Shown) =>
+export function toForms(operations: Record<string, Operation>): ConsoleForm[] {
+  const dangerOf = ({ for: level, form }: ConsoleForm) =>
     [level === 'administrator', form.question, form.isEmailTyped].filter(Boolean).length
   return Object.entries(operations)
     .flatMap(([id, operation]) => {
@@ -20,7 +20,8 @@ export function toForms(operations: Record<string, Operation>): Shown[] {
       const asks = Object.keys(fields).filter(name => fields[name]?.only !== 'command')
       const path = command?.split(' ')[1] ?? id
       const question = form.question ?? operation.question
-      const byDefault = { path, title: summary, about: description, label: summary, asks }
+      const title = form.title ?? summary
+      const byDefault = { path, title, about: description, label: title, asks }
       return [{ ...operation, id, form: { ...byDefault, ...form, ...(question && { question }) } }]
     })
     .toSorted((a, b) => dangerOf(a) - dangerOf(b))
@@ -38,7 +39,7 @@ type Options = { refused?: Refused | null; extra?: Value; kind?: string; cancel?
 
 export function formOf(
   visit: Visit,
-  { id, form, fields }: Shown,
+  { id, form, fields }: ConsoleForm,
   person: Explanation | null,
   { refused, extra, kind, cancel }: Options = {},
 ): Html {
@@ -94,7 +95,7 @@ function rolesOf({ roles }: ConsoleDeps, id: string): Html {
 }
 
 /** The input of the operation. Throws a Failure that names the field that cannot be used. */
-export function readForm({ fields, form }: Shown, typed: Typed, person: Explanation | null) {
+export function readForm({ fields, form }: ConsoleForm, typed: Typed, person: Explanation | null) {
   const known: Record<string, unknown> = person && form.isEdit ? person : {}
   const given = form.asks.flatMap(name => {
     const text = typed[name] ?? ''
@@ -115,7 +116,7 @@ export function readForm({ fields, form }: Shown, typed: Typed, person: Explanat
 /** What is asked before the operation is done. */
 export function questionOf(
   visit: Visit,
-  shown: Shown,
+  shown: ConsoleForm,
   person: Explanation,
   refused: Refused | null,
 ): { title: string; main: Html } {
@@ -126,7 +127,7 @@ export function questionOf(
   const extra =
     isEmailTyped &&
     html`<div class="wide">
-              <label for="email">To confirm, type <strong>${emailOf(email)}</strong></label>
+              <label for="email">To confirm, type <strong>${emailHtml(email)}</strong></label>
               <p class="error" id="email-error">${error}</p>
               <input id="email" name="email" inputmode="email" autocomplete="off" autocapitalize="none" spellcheck="false" value="${refused?.typed.email}" aria-describedby="email-error" aria-invalid="${String(error !== null)}">
             </div>`

@@ -1,6 +1,7 @@
 // GET /console/history: what administrators have changed, and the words for it.
 import type { AuditAction, AuditEvent, AuditFacts } from '../../domain/audit.ts'
 import { type Html, html } from '../../http/page/html.ts'
+import { FOR_EVER } from '../operations/user.ts'
 import { OPERATIONS } from '../operations.ts'
 import { personPath } from './forms.ts'
 import { timeOf, timeText } from './layout.ts'
@@ -74,7 +75,9 @@ export function changeOf({ action, before, after }: AuditEvent, now: Date): Html
 function textOf(facts: AuditFacts | null, name: string, now: Date): string | null {
   const value = facts?.[name] ?? null
   if (value === null) return null
-  return /(Until|At)$/.test(name) ? timeText(new Date(String(value)), now) : String(value)
+  if (!/(Until|At)$/.test(name)) return String(value)
+  const time = new Date(String(value))
+  return time >= FOR_EVER ? 'further notice' : timeText(time, now)
 }
 
 export function actorOf({ by: { kind, name, host } }: AuditEvent): string {

@@ -11,7 +11,7 @@ import { untilOf } from '../operations/explanation.ts'
 import type { Visit } from './visit.ts'
 
 /** Its addresses keep their query. */
-export function frameOf(page: Page): Frame {
+export function consoleFrame(page: Page): Frame {
   const href: Frame['href'] = (path, more = {}) => {
     const added = new URLSearchParams(more as Record<string, string>)
     return added.size === 0 ? path : `${path}${path.includes('?') ? '&' : '?'}${added}`
@@ -46,7 +46,7 @@ export function send(visit: Visit, { title, main, notice, isNarrow }: Content): 
   const head = html`
     <link rel="stylesheet" href="${folder}console.css">`
   const isError = notice?.kind === 'error'
-  return sendPage(reply, withHead(frameOf(deps.page), body, { title, isError, head }))
+  return sendPage(reply, withHead(consoleFrame(deps.page), body, { title, isError, head }))
 }
 
 /** `label`: what screen readers say in place of the text. */
@@ -59,7 +59,7 @@ export function backTo(path: string, name: string): Html {
   return html`<p class="detail"><a href="${path}"><span aria-hidden="true">←</span> <bdi>${name}</bdi></a></p>`
 }
 
-export function emailOf(email: string): Html {
+export function emailHtml(email: string): Html {
   return html`<span class="detail" dir="ltr">${breakable(email)}</span>`
 }
 

@@ -4,10 +4,10 @@ import { type Html, html } from '../../http/page/html.ts'
 import { canonicalEmail, problemWithEmail } from '../../login/credentials.ts'
 import { OPERATIONS } from '../operations.ts'
 import { formOf, personPath } from './forms.ts'
-import { backTo, badgeOf, emailOf, send, timeOf } from './layout.ts'
+import { backTo, badgeOf, emailHtml, send, timeOf } from './layout.ts'
 import { filterOf, type ListPage, queryOf, sendList } from './lists.ts'
 import { logVisit, refusalOf, withPerson, withStaff } from './staff.ts'
-import type { ConsoleDeps, Refused, Shown, Visit } from './visit.ts'
+import type { ConsoleDeps, ConsoleForm, Refused, Visit } from './visit.ts'
 
 const PEOPLE: ListPage<ListedUser & { state: UserState }> = {
   operation: OPERATIONS.listUsers,
@@ -16,7 +16,7 @@ const PEOPLE: ListPage<ListedUser & { state: UserState }> = {
   words: ['person', 'people', 'in the order of their emails'],
   head: ['Person', 'Role', 'State', 'Two-step login', 'Last login'],
   toCells: (user, now) => [
-    html`<a href="${personPath(user.id)}" dir="auto"><strong>${user.name}</strong></a><br>${emailOf(user.email)}`,
+    html`<a href="${personPath(user.id)}" dir="auto"><strong>${user.name}</strong></a><br>${emailHtml(user.email)}`,
     html`<bdi>${user.role}</bdi>`,
     badgeOf(user, now),
     user.secondFactor === 'none' ? 'Off' : 'On',
@@ -48,7 +48,7 @@ export function peopleRoute(deps: ConsoleDeps) {
 function unknownEmail(email: string, mayAdd: boolean): Html {
   const query = new URLSearchParams({ email })
   return html`<section class="card stack">
-        <h2>There is no person with the email ${emailOf(email)}</h2>
+        <h2>There is no person with the email ${emailHtml(email)}</h2>
         <p class="detail">A login with it fails like a wrong password. Ask for the spelling, or search for a part of the name.</p>
         <p>${mayAdd && html`<a class="button" href="/console/people/new?${String(query)}">Add this person</a>`}</p>
       </section>`
@@ -62,7 +62,7 @@ function nothingFound(isEnd: boolean): Html {
       </section>`
 }
 
-export function addRoute(deps: ConsoleDeps, shown: Shown) {
+export function addRoute(deps: ConsoleDeps, shown: ConsoleForm) {
   return withPerson(deps, shown, visit => {
     const { email = '' } = queryOf(visit.request)
     const valid = shown.fields.valid?.input?.initial ?? ''
@@ -74,7 +74,7 @@ export function addRoute(deps: ConsoleDeps, shown: Shown) {
   })
 }
 
-export function sendAddPage(visit: Visit, shown: Shown, refused: Refused) {
+export function sendAddPage(visit: Visit, shown: ConsoleForm, refused: Refused) {
   const { message } = refused
   const extra = html`<div class="detail">You see the temporary password on the next page, once. No mail is sent.</div>`
   const main = html`${backTo('/console/people', 'All people')}

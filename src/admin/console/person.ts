@@ -6,9 +6,9 @@ import { statusOf } from '../../http/answer/envelope.ts'
 import { describeDevice } from '../../http/page/device.ts'
 import { breakable, initialsOf } from '../../http/page/fragments.ts'
 import { type Html, html } from '../../http/page/html.ts'
+import { listOwnSessions } from '../../session/own-sessions.ts'
 import { toCountedClient } from '../../system/client-group.ts'
 import { isUuid } from '../../system/identifiers.ts'
-import type { AdminStore } from '../operations/deps.ts'
 import type { Explanation } from '../operations/explain-user.ts'
 import { fieldsOfUser, notesOn, sentenceOf } from '../operations/explanation.ts'
 import { OPERATIONS } from '../operations.ts'
@@ -19,8 +19,8 @@ import {
   badgeOf,
   button,
   capitalized,
-  emailOf,
-  frameOf,
+  consoleFrame,
+  emailHtml,
   iconOf,
   send,
   timeOf,
@@ -28,7 +28,7 @@ import {
 } from './layout.ts'
 import { doneIn, queryOf } from './lists.ts'
 import { findPerson, logVisit, refusalOf, sendNoPerson, withStaff } from './staff.ts'
-import type { ConsoleDeps, Refused, Shown, Visit } from './visit.ts'
+import type { ConsoleDeps, ConsoleForm, Refused, Visit } from './visit.ts'
 
 const PAGE_SESSIONS = 10
 const LAST_EVENTS = 10
@@ -60,13 +60,13 @@ export async function sendPerson(
   const { store } = admin
   const { name } = person
   const { sessions: from = null } = queryOf(request)
-  const sessions = await readSessions(store, person.id, isUuid(from) ? from : null, visit.now)
+  const sessions = await readSessions(visit, person, isUuid(from) ? from.toLowerCase() : null)
   const events = await store.audit.listOfUser(person, { beforeId: null, limit: LAST_EVENTS })
   const useful = deps.forms.filter(
     ({ form }) => !form.isElsewhere && (form.isFor?.(person) ?? true),
   )
   const helping = useful.find(({ form }) => form.helps?.(person))
-  const isBesideVerdict = (shown: Shown) => shown === helping && isSimple(shown)
+  const isBesideVerdict = (shown: ConsoleForm) => shown === helping && isSimple(shown)
   const actions = useful.filter(
     shown => !isBesideVerdict(shown) && refusalOf(visit, shown, person) === null,
   )
@@ -78,7 +78,7 @@ export async function sendPerson(
         <div class="names">
           ${backTo('/console/people', 'All people')}
           <h1><bdi>${name}</bdi></h1>
-          <p class="detail">${emailOf(person.email)} · <bdi>${person.role}</bdi></p>
+          <p class="detail">${emailHtml(person.email)} · <bdi>${person.role}</bdi></p>
         </div>
         ${links.length > 0 && html`<nav class="label-row detail" aria-label="On this page">${links}</nav>`}
       </div>
@@ -105,7 +105,7 @@ export async function sendPerson(
 }
 
 /** Nothing has to be filled in, or asked. */
-const isSimple = ({ form }: Shown) => form.asks.length === 0 && !form.question
+const isSimple = ({ form }: ConsoleForm) => form.asks.length === 0 && !form.question
 
 const STATE_OF: Partial<Record<Explanation['verdict']['kind'], UserState>> = {
   'can-log-in': 'active',
@@ -117,7 +117,7 @@ const STATE_OF: Partial<Record<Explanation['verdict']['kind'], UserState>> = {
 }
 
 /** The sentence of "users show", and the one action that helps. */
-function verdictOf(visit: Visit, person: Explanation, helping: Shown | undefined): Html {
+function verdictOf(visit: Visit, person: Explanation, helping: ConsoleForm | undefined): Html {
   const words = { toTime: (moment: Date) => timeText(moment, visit.now), advise: () => '' }
   const state = STATE_OF[person.verdict.kind] ?? 'locked'
   const refusal = helping ? refusalOf(visit, helping, person) : null
@@ -159,32 +159,28 @@ function factsOf({ deps, now }: Visit, person: Explanation, refused: Refused | n
         </section>`
 }
 
-type Sessions = { listed: Session[]; from: string | null; next: string | null }
-
+/** The first page, if that session has been purged. */
 async function readSessions(
-  store: AdminStore,
-  userId: string,
+  visit: Visit,
+  user: Explanation,
   from: string | null,
-  now: Date,
 ): Promise<Sessions> {
-  const page = { afterId: from, limit: PAGE_SESSIONS + 1, othersOf: NO_SESSION }
-  const found = await store.sessions.listLive(userId, page, now)
-  // That session has been purged.
-  if (!found) return readSessions(store, userId, null, now)
-  const listed = found.slice(0, PAGE_SESSIONS)
-  const next = found.length > PAGE_SESSIONS ? (listed.at(-1)?.id ?? null) : null
-  return { listed, from, next }
+  const page = { afterId: from, limit: PAGE_SESSIONS, othersOf: NO_SESSION }
+  const listed = await listOwnSessions(visit.admin, { user }, page)
+  return listed ? { ...listed, from } : readSessions(visit, user, null)
 }
 
-function sessionsOf(visit: Visit, person: Explanation, { listed, from, next }: Sessions): Html {
+type Sessions = { sessions: Session[]; from: string | null; next: string | null }
+
+function sessionsOf(visit: Visit, person: Explanation, { sessions, from, next }: Sessions): Html {
   const { deps, now } = visit
   const path = personPath(person.id)
   const mayEnd = refusalOf(visit, OPERATIONS.endSessions, person) === null
   const form = (action: string, control: Html) =>
     mayEnd &&
     html`<form method="post" action="${path}/sessions/${action}">${hidden(visit, person)}${control}</form>`
-  const rows = listed.map(({ id, userAgent, ip, createdAt, lastUsedAt }) => {
-    const { icon, name } = describeDevice(userAgent, frameOf(deps.page))
+  const rows = sessions.map(({ id, userAgent, ip, createdAt, lastUsedAt }) => {
+    const { icon, name } = describeDevice(userAgent, consoleFrame(deps.page))
     const label = `End: ${name}, ${ip}, logged in ${timeText(createdAt, now)}`
     return html`<li class="session">
               ${icon}
@@ -207,7 +203,12 @@ function sessionsOf(visit: Visit, person: Explanation, { listed, from, next }: S
 }
 
 /** One of the rarer actions. */
-function actionOf(visit: Visit, shown: Shown, person: Explanation, refused: Refused | null): Html {
+function actionOf(
+  visit: Visit,
+  shown: ConsoleForm,
+  person: Explanation,
+  refused: Refused | null,
+): Html {
   const { id, form } = shown
   const control = form.question
     ? html`<p><a class="button" href="${personPath(person.id)}/${form.path}">${form.title}…</a></p>`

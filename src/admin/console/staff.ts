@@ -13,7 +13,7 @@ import type { CountedClient } from '../../system/client-group.ts'
 import { isUuid } from '../../system/identifiers.ts'
 import type { For, Operation } from '../operation.ts'
 import { type Explanation, explainUser } from '../operations/explain-user.ts'
-import { emailOf, frameOf, send } from './layout.ts'
+import { consoleFrame, emailHtml, send } from './layout.ts'
 import type { ConsoleDeps, Visit } from './visit.ts'
 
 /** What is dangerous needs a login of the last minutes: the browser may have been left open. */
@@ -38,7 +38,7 @@ export function withStaff(
     if (access.kind !== 'granted') {
       if (isForm) logDenied(request, access)
       else if (mustAskAgain(request)) {
-        return sendPage(reply, askingAgainPage(frameOf(deps.page), pathOf(request)))
+        return sendPage(reply, askingAgainPage(consoleFrame(deps.page), pathOf(request)))
       }
       return sendToLogin({ request, reply })
     }
@@ -123,7 +123,7 @@ export function sendNotAllowed(visit: Visit, refusal: string | null): FastifyRep
         <p>${refusal}</p>
         <p><a class="button primary" href="/console/people">All people</a></p>`
     : html`<h1>Your role does not allow this</h1>
-        <p>You are logged in as <strong>${emailOf(user.email)}</strong> with the role <strong dir="auto">${user.role}</strong>. These pages are for the roles <strong dir="auto">${roles}</strong>.</p>
+        <p>You are logged in as <strong>${emailHtml(user.email)}</strong> with the role <strong dir="auto">${user.role}</strong>. These pages are for the roles <strong dir="auto">${roles}</strong>.</p>
         <p class="detail">If you need them, ask an administrator to change your role, then log in again.</p>
         <p><a class="button primary" href="${href}">To your account</a></p>`
   const main = html`<section class="card stack">${card}</section>`
@@ -141,7 +141,7 @@ export async function findPerson(
 }
 
 export function sendNoPerson({ deps, reply }: Visit): FastifyReply {
-  return sendPage(reply.code(404), notFoundPage(frameOf(deps.page)))
+  return sendPage(reply.code(404), notFoundPage(consoleFrame(deps.page)))
 }
 
 /** `target`: the user that it concerns. */

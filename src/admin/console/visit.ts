@@ -7,13 +7,13 @@ import type { For, Form, Operation } from '../operation.ts'
 import type { AdminDeps } from '../operations/deps.ts'
 
 /** An operation with its form, whose path and texts have their defaults. */
-export type Shown = Operation & { id: string; form: Form & Required<Pick<Form, Given>> }
+export type ConsoleForm = Operation & { id: string; form: Form & Required<Pick<Form, Given>> }
 type Given = 'path' | 'title' | 'about' | 'label' | 'asks'
 
 export type ConsoleDeps = FactorDeps & {
   roles: NonNullable<Config['console']>
   admin: Omit<AdminDeps, 'by'>
-  forms: Shown[]
+  forms: ConsoleForm[]
 }
 
 /** A request with a session of the console; its user and role are as at this request. */

@@ -230,7 +230,7 @@ export const activateUser = onUser(
     examples: ['ann@example.org'],
     for: 'administrator',
     form: {
-      label: 'Activate',
+      title: 'Activate',
       isFor: ({ isActive }) => !isActive,
       helps: ({ verdict: { kind } }) => kind === 'inactive',
       done: 'Logins are possible again.',
@@ -252,7 +252,6 @@ export const deactivateUser = onUser(
     form: {
       title: 'Deactivate',
       about: 'Stops logins and ends all sessions. You can activate the person again.',
-      label: 'Deactivate',
       question: name => `Deactivate ${name}?`,
       isFor: ({ isActive }) => isActive,
       done: 'Deactivated. All sessions have ended.',
@@ -274,7 +273,6 @@ export const lockUser = operation(
     form: {
       title: 'Lock',
       about: 'Stops logins for a time and ends all sessions.',
-      label: 'Lock',
       isFor: ({ state }) => state === 'active' || state === 'waiting',
       done: 'Locked. All sessions have ended.',
     },
@@ -322,7 +320,7 @@ export const unlockUser = onUser(
     examples: ['ann@example.org'],
     for: 'helpdesk',
     form: {
-      label: 'Unlock',
+      title: 'Unlock',
       isFor: isHelpedByUnlocking,
       helps: isHelpedByUnlocking,
       isBeyondHelpdesk: isLockedByAdministrator,

@@ -138,7 +138,7 @@ export type ShowFailure = (
 ) => FastifyReply
 
 /** What the config of a route has whose failures are pages, for its forms and for callers that show pages. */
-export const shown = (showFailure: ShowFailure) => ({ config: { showFailure } as object })
+export const pageConfig = (showFailure: ShowFailure) => ({ config: { showFailure } as object })
 
 /** Whether the route is that of a page. */
 export function isOfPage({ routeOptions }: FastifyRequest): boolean {

@@ -19,9 +19,9 @@ export async function deleteUser(
 ): Promise<number | null> {
   // From here on the user has no live session, and no login opens another.
   const ended = await transact(engine, async trx => {
-    if (!(await lockForChange(engine, trx, 'id', id, change.seen))) return null
-    const user = await deactivate(trx, id)
+    const user = await lockForChange(engine, trx, 'id', id, change.seen)
     if (!user) return null
+    await deactivate(trx, id)
     const event = { action: 'user.deleted' as const, target: user.email, targetId: id }
     await writeAudit(trx, change, { ...event, before: detailsOf(user) })
     return endAllSessions(engine, trx, isOfUser(id), change.at)
@@ -49,12 +49,7 @@ export async function deleteUser(
 }
 
 function deactivate(trx: Transaction<Schema>, id: string) {
-  return trx
-    .updateTable('users')
-    .set({ is_active: 0 })
-    .where('id', '=', id)
-    .returning(['email', 'name', 'role'])
-    .executeTakeFirst()
+  return trx.updateTable('users').set({ is_active: 0 }).where('id', '=', id).execute()
 }
 
 /** True if no more rows are left. */

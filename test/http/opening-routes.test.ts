@@ -119,10 +119,13 @@ for (const engine of ENGINES_BY_RUN) {
     const forms = Object.keys(OPENING).filter(route => route.startsWith('POST /login'))
 
     test('are all known', () => {
-      assert.deepEqual(routes, [
+      const known = [
         [...Object.keys(OPENING), REDEEMING, ...PAGES, ...OTHERS].toSorted(),
         [...forms, ...PAGES, ...CONSOLE].toSorted(),
-      ])
+      ]
+      // Other files of this process may have started services meanwhile, also without a console.
+      const served = routes.filter(names => names.includes('GET /login'))
+      assert.deepEqual(new Set(served.map(String)), new Set(known.map(String)))
     })
 
     const atConsole = ({ from = newAddress(), ...request }: Call) =>

@@ -9,6 +9,7 @@ import { type Html, html } from '../../http/page/html.ts'
 import { listOwnSessions } from '../../session/own-sessions.ts'
 import { toCountedClient } from '../../system/client-group.ts'
 import { isUuid } from '../../system/identifiers.ts'
+import { count } from '../layout.ts'
 import type { Explanation } from '../operations/explain-user.ts'
 import { fieldsOfUser, notesOn, sentenceOf } from '../operations/explanation.ts'
 import { OPERATIONS } from '../operations.ts'
@@ -122,7 +123,14 @@ function verdictOf(visit: Visit, person: Explanation, helping: ConsoleForm | und
   const state = STATE_OF[person.verdict.kind] ?? 'locked'
   const refusal = helping ? refusalOf(visit, helping, person) : null
   const [before = '', after] = sentenceOf(person, words).split(person.email)
-  const notes = [...notesOn(person, words), refusal && `${helping?.form.label}: ${refusal}`]
+  const { verdict } = person
+  const waitMs = verdict.kind === 'must-wait' ? +verdict.until - +visit.now : 0
+  const wait = count(Math.ceil(waitMs / 60_000), 'minute', 'minutes')
+  const notes = [
+    waitMs > 0 && `The wait ends by itself in ${wait}.`,
+    ...notesOn(person, words),
+    refusal && `${helping?.form.label}: ${refusal}`,
+  ]
   const help =
     helping && isSimple(helping)
       ? formOf(visit, helping, person, { kind: 'primary' })

@@ -88,6 +88,15 @@ for (const engine of ENGINES_BY_RUN) {
       }
     })
 
+    test('fields that a form does not send stay as they are', async () => {
+      const person = await service.newPerson()
+      const fields = { csrf: await admin.csrf(), seen: await service.seenOf(person) }
+      const path = `${pathOf(person)}/details`
+      const { status } = await admin.sendForm(path, { ...fields, name: 'Another Name' })
+      const user = await service.store.users.findById(person.id)
+      assert.deepEqual([status, user?.name, user?.email], [303, 'Another Name', person.email])
+    })
+
     test('a notice is shown only after a form of the console', async () => {
       const path = `${PEOPLE}?done=deleteUser`
       const { cookies } = admin

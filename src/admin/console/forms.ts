@@ -98,9 +98,10 @@ function rolesOf({ roles }: ConsoleDeps, id: string): Html {
 export function readForm({ fields, form }: ConsoleForm, typed: Typed, person: Explanation | null) {
   const known: Record<string, unknown> = person && form.isEdit ? person : {}
   const given = form.asks.flatMap(name => {
-    const text = typed[name] ?? ''
+    const stored = String(known[name] ?? '')
+    const text = typed[name] ?? stored
     if (fields[name]?.isRequired && text.trim() === '') throw new WrongUse('Fill this in.', name)
-    if (text === String(known[name] ?? '')) return []
+    if (text === stored) return []
     return [[name, fields[name]?.type === 'boolean' ? true : text]]
   })
   const values = parseFields(fields, Object.fromEntries(given))

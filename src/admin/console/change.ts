@@ -3,13 +3,13 @@
 import type { FastifyReply } from 'fastify'
 import { sendFailure, statusOf } from '../../http/answer/envelope.ts'
 import { html } from '../../http/page/html.ts'
-import { formOf as bodyOf } from '../../http/request/body.ts'
+import { formOf } from '../../http/request/body.ts'
 import { setDoneCookie } from '../../http/request/cookies.ts'
 import { toRefusal } from '../api/refusal.ts'
 import type { Done } from '../operation.ts'
 import type { Explanation } from '../operations/explain-user.ts'
 import { personPath, questionOf, readForm } from './forms.ts'
-import { backTo, emailHtml, send, timeText } from './layout.ts'
+import { backTo, emailHtml, send, shortTime } from './layout.ts'
 import { sendAddPage } from './people.ts'
 import { sendPerson } from './person.ts'
 import { findPerson, logVisit, rankOf, sendNoPerson, sendToLogin, withPerson } from './staff.ts'
@@ -22,7 +22,7 @@ const CHANGED_MEANWHILE =
 
 export function changeRoute(deps: ConsoleDeps, shown: ConsoleForm) {
   return withPerson(deps, shown, async (visit, person) => {
-    const { seen = '', csrf: _, ...typed } = bodyOf(visit.request)
+    const { seen = '', csrf: _, ...typed } = formOf(visit.request)
     const { session } = visit.request.params as { session?: string }
     const updatedAt = new Date(seen)
     const isStale = (now: Explanation) => +now.updatedAt !== +updatedAt
@@ -123,7 +123,7 @@ function sendPassword(visit: Visit, { id, name, email, password, temporaryUntil 
           <span class="said skip" aria-live="polite"></span>
         </div>
         <p class="notice" data-kind="warning"><span><strong>It is shown only now.</strong> If you lose it, give a new one.</span></p>
-        <p>It is valid until <strong>${timeText(temporaryUntil, visit.now)} UTC</strong>, or until it is used.</p>
+        <p>It is valid until <strong>${shortTime(temporaryUntil, visit.now)} UTC</strong>, or until it is used.</p>
         <div>
           <h2>Say this</h2>
           <ol class="say">

@@ -37,7 +37,7 @@ export function hidden({ csrf }: Visit, person: Explanation | null): Html {
 /** `cancel`: the page that another button leads to. */
 type Options = { refused?: Refused | null; extra?: Value; kind?: string; cancel?: string }
 
-export function formOf(
+export function formHtml(
   visit: Visit,
   { id, form, fields }: ConsoleForm,
   person: Explanation | null,
@@ -136,7 +136,7 @@ export function questionOf(
       <section class="card stack">
         <h1 tabindex="-1"${!refused && html` autofocus`}>${title}</h1>
         <p>${about}</p>
-        ${formOf(visit, shown, person, { refused, extra, kind: 'primary danger', cancel: personPath(person.id) })}
+        ${formHtml(visit, shown, person, { refused, extra, kind: 'primary danger', cancel: personPath(person.id) })}
       </section>`
   return { title, main }
 }

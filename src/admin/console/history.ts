@@ -4,7 +4,7 @@ import { type Html, html } from '../../http/page/html.ts'
 import { FOR_EVER } from '../operations/user.ts'
 import { OPERATIONS } from '../operations.ts'
 import { personPath } from './forms.ts'
-import { timeOf, timeText } from './layout.ts'
+import { shortTime, timeHtml } from './layout.ts'
 import { type ListPage, sendList } from './lists.ts'
 import { withStaff } from './staff.ts'
 import type { ConsoleDeps } from './visit.ts'
@@ -45,7 +45,7 @@ const HISTORY: ListPage<AuditEvent> = {
   words: ['event', 'events', 'the last one first'],
   head: ['Time', 'Change', 'Person or thing', 'By'],
   toCells: (event, now) => [
-    timeOf(event.at, now),
+    timeHtml(event.at, now),
     changeOf(event, now),
     event.targetId
       ? html`<a href="${personPath(event.targetId)}"><bdi>${event.target}</bdi></a>`
@@ -77,7 +77,7 @@ function textOf(facts: AuditFacts | null, name: string, now: Date): string | nul
   if (value === null) return null
   if (!/(Until|At)$/.test(name)) return String(value)
   const time = new Date(String(value))
-  return time >= FOR_EVER ? 'further notice' : timeText(time, now)
+  return time >= FOR_EVER ? 'further notice' : shortTime(time, now)
 }
 
 export function actorOf({ by: { kind, name, host } }: AuditEvent): string {

@@ -42,7 +42,7 @@ export function send(visit: Visit, { title, main, notice, isNarrow }: Content): 
       ${noticeBox(notice && { ...notice, text: html`<span>${notice.text}</span>` })}
       ${main}
     </main>
-    <footer><p class="detail">Times are in UTC. Now: ${timeText(now, new Date(0))}.</p></footer>`
+    <footer><p class="detail">Times are in UTC. Now: ${shortTime(now, new Date(0))}.</p></footer>`
   const head = html`
     <link rel="stylesheet" href="${folder}console.css">`
   const isError = notice?.kind === 'error'
@@ -70,7 +70,7 @@ const ICONS: Record<UserState, Html> = {
   inactive: html`<circle cx="12" cy="12" r="9"/><path d="M8 12h8"/>`,
 }
 
-export function iconOf(state: UserState): Html {
+export function stateIcon(state: UserState): Html {
   return html`<svg viewBox="0 0 24 24" aria-hidden="true">${ICONS[state]}</svg>`
 }
 
@@ -78,8 +78,8 @@ export function iconOf(state: UserState): Html {
 export function badgeOf(user: { state: UserState; lockedUntil: Date | null }, now: Date): Html {
   const { state, lockedUntil } = user
   const isLocked = lockedUntil && (state === 'waiting' || state === 'locked')
-  const until = isLocked ? untilOf(lockedUntil, end => timeText(end, now)) : ''
-  return html`<span class="badge" data-state="${state}">${iconOf(state)}<span>${capitalized(state)}${until}</span></span>`
+  const until = isLocked ? untilOf(lockedUntil, end => shortTime(end, now)) : ''
+  return html`<span class="badge" data-state="${state}">${stateIcon(state)}<span>${capitalized(state)}${until}</span></span>`
 }
 
 /** On phones it becomes a list, and keeps its roles; what is in the first columns is clear without their heads. */
@@ -112,7 +112,7 @@ const [CLOCK, DAY, DATE] = (
 const dayOf = (moment: Date) => moment.toISOString().slice(0, 10)
 
 /** "14:32" of today, "28 Jan, 09:14" of this year, "12 Nov 2029, 16:40". */
-export function timeText(moment: Date, now: Date): string {
+export function shortTime(moment: Date, now: Date): string {
   const isThisYear = moment.getUTCFullYear() === now.getUTCFullYear()
   const clock = CLOCK?.format(moment) ?? ''
   return dayOf(moment) === dayOf(now)
@@ -120,9 +120,9 @@ export function timeText(moment: Date, now: Date): string {
     : `${(isThisYear ? DAY : DATE)?.format(moment)}, ${clock}`
 }
 
-export function timeOf(moment: Date, now: Date): Html {
+export function timeHtml(moment: Date, now: Date): Html {
   const today = dayOf(moment) === dayOf(now) && 'Today, '
-  return html`<time datetime="${moment.toISOString()}">${today}${timeText(moment, now)}</time>`
+  return html`<time datetime="${moment.toISOString()}">${today}${shortTime(moment, now)}</time>`
 }
 
 export const capitalized = (text: string) => text.charAt(0).toUpperCase() + text.slice(1)

@@ -3,8 +3,8 @@ import { DEFAULT_ROLE, type ListedUser, type UserState } from '../../domain/user
 import { type Html, html } from '../../http/page/html.ts'
 import { canonicalEmail, problemWithEmail } from '../../login/credentials.ts'
 import { OPERATIONS } from '../operations.ts'
-import { formOf, personPath } from './forms.ts'
-import { backTo, badgeOf, emailHtml, send, timeOf } from './layout.ts'
+import { formHtml, personPath } from './forms.ts'
+import { backTo, badgeOf, emailHtml, send, timeHtml } from './layout.ts'
 import { filterOf, type ListPage, queryOf, sendList } from './lists.ts'
 import { logVisit, refusalOf, withPerson, withStaff } from './staff.ts'
 import type { ConsoleDeps, ConsoleForm, Refused, Visit } from './visit.ts'
@@ -20,7 +20,7 @@ const PEOPLE: ListPage<ListedUser & { state: UserState }> = {
     html`<bdi>${user.role}</bdi>`,
     badgeOf(user, now),
     user.secondFactor === 'none' ? 'Off' : 'On',
-    user.lastLoginAt ? timeOf(user.lastLoginAt, now) : 'None known',
+    user.lastLoginAt ? timeHtml(user.lastLoginAt, now) : 'None known',
   ],
   more: 'Next page',
 }
@@ -80,7 +80,7 @@ export function sendAddPage(visit: Visit, shown: ConsoleForm, refused: Refused) 
   const main = html`${backTo('/console/people', 'All people')}
       <section class="card stack">
         <h1>Add a person</h1>
-        ${formOf(visit, shown, null, { refused, extra, kind: 'primary', cancel: '/console/people' })}
+        ${formHtml(visit, shown, null, { refused, extra, kind: 'primary', cancel: '/console/people' })}
       </section>`
   const notice = message === '' ? null : ({ kind: 'error', text: message } as const)
   return send(visit, { title: 'Add a person', main, notice, isNarrow: true })

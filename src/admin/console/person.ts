@@ -13,7 +13,7 @@ import { count } from '../layout.ts'
 import type { Explanation } from '../operations/explain-user.ts'
 import { fieldsOfUser, notesOn, sentenceOf } from '../operations/explanation.ts'
 import { OPERATIONS } from '../operations.ts'
-import { fieldOf, formOf, hidden, personPath } from './forms.ts'
+import { fieldOf, formHtml, hidden, personPath } from './forms.ts'
 import { actorOf, changeOf } from './history.ts'
 import {
   backTo,
@@ -22,10 +22,10 @@ import {
   capitalized,
   consoleFrame,
   emailHtml,
-  iconOf,
   send,
-  timeOf,
-  timeText,
+  shortTime,
+  stateIcon,
+  timeHtml,
 } from './layout.ts'
 import { doneIn, queryOf } from './lists.ts'
 import { findPerson, logVisit, refusalOf, sendNoPerson, withStaff } from './staff.ts'
@@ -94,7 +94,7 @@ export async function sendPerson(
               <p class="detail"><a href="/console/history?${String(new URLSearchParams({ target: person.email }))}">All events</a></p>
             </div>
             <ol class="pairs events" role="list">${events.map(
-              event => html`<li>${timeOf(event.at, visit.now)}<span>${changeOf(event, visit.now)} <span class="detail">by <bdi>${actorOf(event)}</bdi></span></span></li>
+              event => html`<li>${timeHtml(event.at, visit.now)}<span>${changeOf(event, visit.now)} <span class="detail">by <bdi>${actorOf(event)}</bdi></span></span></li>
             `,
             )}</ol>
           </section>
@@ -119,7 +119,7 @@ const STATE_OF: Partial<Record<Explanation['verdict']['kind'], UserState>> = {
 
 /** The sentence of "users show", and the one action that helps. */
 function verdictOf(visit: Visit, person: Explanation, helping: ConsoleForm | undefined): Html {
-  const words = { toTime: (moment: Date) => timeText(moment, visit.now), advise: () => '' }
+  const words = { toTime: (moment: Date) => shortTime(moment, visit.now), advise: () => '' }
   const state = STATE_OF[person.verdict.kind] ?? 'locked'
   const refusal = helping ? refusalOf(visit, helping, person) : null
   const [before = '', after] = sentenceOf(person, words).split(person.email)
@@ -133,10 +133,10 @@ function verdictOf(visit: Visit, person: Explanation, helping: ConsoleForm | und
   ]
   const help =
     helping && isSimple(helping)
-      ? formOf(visit, helping, person, { kind: 'primary' })
+      ? formHtml(visit, helping, person, { kind: 'primary' })
       : helping && html`<a class="button primary" href="#${helping.id}">${helping.form.title}</a>`
   return html`<section class="verdict" data-state="${state}" aria-labelledby="verdict">
-        ${iconOf(state)}
+        ${stateIcon(state)}
         <div class="names">
           <h2 id="verdict">${before}${breakable(person.email)}${after}</h2>
           ${notes.map(note => html`${note && html`<p>${note}</p>`}`)}
@@ -147,7 +147,7 @@ function verdictOf(visit: Visit, person: Explanation, helping: ConsoleForm | und
 
 /** What "users show" lists, and the check of one address. */
 function factsOf({ deps, now }: Visit, person: Explanation, refused: Refused | null): Html {
-  const shown = fieldsOfUser(person, now, moment => timeText(moment, now))
+  const shown = fieldsOfUser(person, now, moment => shortTime(moment, now))
   const rows = Object.entries(shown).map(([label, value]) => {
     const isElsewhere = ['email', 'name', 'role', 'id'].includes(label)
     const text = label === 'state' ? badgeOf(person, now) : capitalized(value)
@@ -189,12 +189,12 @@ function sessionsOf(visit: Visit, person: Explanation, { sessions, from, next }:
     html`<form method="post" action="${path}/sessions/${action}">${hidden(visit, person)}${control}</form>`
   const rows = sessions.map(({ id, userAgent, ip, createdAt, lastUsedAt }) => {
     const { icon, name } = describeDevice(userAgent, consoleFrame(deps.page))
-    const label = `End: ${name}, ${ip}, logged in ${timeText(createdAt, now)}`
+    const label = `End: ${name}, ${ip}, logged in ${shortTime(createdAt, now)}`
     return html`<li class="session">
               ${icon}
               <div class="names">
                 <p><strong dir="auto">${name}</strong></p>
-                <p class="detail">${ip} · logged in ${timeText(createdAt, now)} · last used ${timeText(lastUsedAt, now)}</p>
+                <p class="detail">${ip} · logged in ${shortTime(createdAt, now)} · last used ${shortTime(lastUsedAt, now)}</p>
               </div>
               ${form(`${id}/end`, button('End', '', label))}
             </li>
@@ -220,7 +220,7 @@ function actionOf(
   const { id, form } = shown
   const control = form.question
     ? html`<p><a class="button" href="${personPath(person.id)}/${form.path}">${form.title}…</a></p>`
-    : formOf(visit, shown, person, { refused: refused?.id === id ? refused : null })
+    : formHtml(visit, shown, person, { refused: refused?.id === id ? refused : null })
   return html`<section aria-labelledby="${id}">
           <div>
             <h2 id="${id}">${form.title}</h2>

@@ -80,7 +80,9 @@ export type SessionEnd = { id: string; endedAt: Date }
 export type SessionPage = {
   afterId: string | null
   limit: number
-  /** Lists the others than this session, the last login first. */
+  /** The last login first. */
+  isLastFirst?: true
+  /** Lists the others than this session. */
   othersOf?: string
 }
 
@@ -98,7 +100,7 @@ export interface SessionStore {
    */
   listLive(userId: string, page: SessionPage, now: Date): Promise<Session[] | null>
   /** All sessions of a user, also those that have ended, in the order of their ids, after `afterId`. */
-  listStored(userId: string, page: Omit<SessionPage, 'othersOf'>): Promise<StoredSession[]>
+  listStored(userId: string, page: Pick<SessionPage, 'afterId' | 'limit'>): Promise<StoredSession[]>
   /** The refresh tokens of a user, ordered by session and time, after the given one. */
   listTokens(userId: string, after: StoredToken | null, limit: number): Promise<StoredToken[]>
   countLive(userId: string, now: Date): Promise<number>

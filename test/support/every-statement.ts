@@ -108,8 +108,17 @@ export async function useEverything(store: Store, database: TestDatabase): Promi
   assert.deepEqual(await store.codes.redeem(codeDigest, redemption, now), [])
   await store.sessions.listLive(userId, { afterId: null, limit: 101 }, now)
   await store.sessions.listLive(userId, { afterId: id, limit: 101 }, now)
-  await store.sessions.listLive(userId, { afterId: null, limit: 21, othersOf: id }, now)
-  await store.sessions.listLive(userId, { afterId: id, limit: 21, othersOf: id }, now)
+  await store.sessions.listLive(
+    userId,
+    { afterId: null, limit: 21, isLastFirst: true, othersOf: id },
+    now,
+  )
+  await store.sessions.listLive(userId, { afterId: id, limit: 11, isLastFirst: true }, now)
+  await store.sessions.listLive(
+    userId,
+    { afterId: id, limit: 21, isLastFirst: true, othersOf: id },
+    now,
+  )
   assert.ok((await store.sessions.countLive(userId, now)) > 1)
   assert.ok(await store.sessions.endOthers(userId, id, now))
   assert.equal(await store.sessions.end(id, now), true)

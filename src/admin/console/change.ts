@@ -5,6 +5,7 @@ import { sendFailure, statusOf } from '../../http/answer/envelope.ts'
 import { html } from '../../http/page/html.ts'
 import { formOf } from '../../http/request/body.ts'
 import { setDoneCookie } from '../../http/request/cookies.ts'
+import { failed } from '../../http/routes/page.ts'
 import { toRefusal } from '../api/refusal.ts'
 import type { Done } from '../operation.ts'
 import type { Explanation } from '../operations/explain-user.ts'
@@ -81,7 +82,7 @@ function isLoginNeeded(
 function sendForm(visit: Visit, shown: ConsoleForm, person: Explanation | null, refused: Refused) {
   if (!person) return sendAddPage(visit, shown, refused)
   if (!shown.form.question) return sendPerson(visit, person, refused)
-  const notice = { kind: 'error', text: refused.message } as const
+  const notice = failed(refused.message)
   return send(visit, { ...questionOf(visit, shown, person, refused), notice, isNarrow: true })
 }
 
@@ -102,7 +103,7 @@ function sendDone(
   // A sentence without facts: there was nothing to change.
   const isChanged = typeof said !== 'string'
   if (isChanged) setDoneCookie(reply, shown.id)
-  return reply.redirect(isChanged ? `${path}?done=${shown.id}` : path, 303)
+  return reply.redirect(isChanged ? `${path}?done=${shown.id}` : path)
 }
 
 type Made = { id: string; name: string; email: string; password: string; temporaryUntil: Date }

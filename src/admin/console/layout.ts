@@ -101,23 +101,21 @@ export function table(caption: string, head: readonly string[], rows: Value[][])
 }
 
 /** Made once: to make one takes 0.1 ms. */
-const [CLOCK, DAY, DATE] = (
-  [
-    { timeStyle: 'short' },
-    { day: 'numeric', month: 'short' },
-    { day: 'numeric', month: 'short', year: 'numeric' },
-  ] as const
-).map(options => new Intl.DateTimeFormat('en-GB', { ...options, timeZone: 'UTC' }))
+const toFormat = (options: Intl.DateTimeFormatOptions) =>
+  new Intl.DateTimeFormat('en-GB', { ...options, timeZone: 'UTC' })
+const CLOCK = toFormat({ timeStyle: 'short' })
+const DAY = toFormat({ day: 'numeric', month: 'short' })
+const DATE = toFormat({ day: 'numeric', month: 'short', year: 'numeric' })
 
 const dayOf = (moment: Date) => moment.toISOString().slice(0, 10)
 
 /** "14:32" of today, "28 Jan, 09:14" of this year, "12 Nov 2029, 16:40". */
 export function shortTime(moment: Date, now: Date): string {
   const isThisYear = moment.getUTCFullYear() === now.getUTCFullYear()
-  const clock = CLOCK?.format(moment) ?? ''
+  const clock = CLOCK.format(moment)
   return dayOf(moment) === dayOf(now)
     ? clock
-    : `${(isThisYear ? DAY : DATE)?.format(moment)}, ${clock}`
+    : `${(isThisYear ? DAY : DATE).format(moment)}, ${clock}`
 }
 
 export function timeHtml(moment: Date, now: Date): Html {

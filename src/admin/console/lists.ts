@@ -4,7 +4,7 @@ import { statusOf } from '../../http/answer/envelope.ts'
 import { type Html, html, type Value } from '../../http/page/html.ts'
 import type { Notice } from '../../http/page/layout.ts'
 import { doneCookieOf } from '../../http/request/cookies.ts'
-import { information } from '../../http/routes/page.ts'
+import { failed, information } from '../../http/routes/page.ts'
 import { WrongUse } from '../../system/failures.ts'
 import { parseFields } from '../api/route.ts'
 import { count } from '../layout.ts'
@@ -98,7 +98,7 @@ export async function sendList<T>(
         <span class="detail">${items.length > 0 && `${count(items.length, one, several)}, ${order}`}</span>
         ${next !== null && html`<a rel="next" href="${path}?${String(onward)}">${more}</a>`}
       </nav>`
-  const notice = refused ? ({ kind: 'error', text: refused.message } as const) : doneIn(visit)
+  const notice = refused ? failed(refused.message) : doneIn(visit)
   return send(visit, { title, main, notice })
 }
 

@@ -1,6 +1,7 @@
 // GET /console/people: finds people. GET /console/people/new: the form that adds one.
 import { DEFAULT_ROLE, type ListedUser, type UserState } from '../../domain/user.ts'
 import { type Html, html } from '../../http/page/html.ts'
+import { failed } from '../../http/routes/page.ts'
 import { canonicalEmail, problemWithEmail } from '../../login/credentials.ts'
 import { OPERATIONS } from '../operations.ts'
 import { formHtml, personPath } from './forms.ts'
@@ -33,9 +34,9 @@ export function peopleRoute(deps: ConsoleDeps) {
     const isEmail = problemWithEmail(email) === null
     const found = isEmail ? await visit.admin.store.users.findByEmail(email) : null
     if (found) {
-      visit.reply.redirect(personPath(found.id), 303)
+      visit.reply.code(303)
       logVisit(visit, found.id)
-      return visit.reply
+      return visit.reply.redirect(personPath(found.id))
     }
     const mayAdd = refusalOf(visit, OPERATIONS.addUser, null) === null
     const add = mayAdd && html`<a class="button" href="/console/people/new">Add a person</a>`
@@ -82,6 +83,6 @@ export function sendAddPage(visit: Visit, shown: ConsoleForm, refused: Refused) 
         <h1>Add a person</h1>
         ${formHtml(visit, shown, null, { refused, extra, kind: 'primary', cancel: '/console/people' })}
       </section>`
-  const notice = message === '' ? null : ({ kind: 'error', text: message } as const)
+  const notice = message === '' ? null : failed(message)
   return send(visit, { title: 'Add a person', main, notice, isNarrow: true })
 }

@@ -6,6 +6,7 @@ import { statusOf } from '../../http/answer/envelope.ts'
 import { describeDevice } from '../../http/page/device.ts'
 import { breakable, initialsOf } from '../../http/page/fragments.ts'
 import { type Html, html } from '../../http/page/html.ts'
+import { failed } from '../../http/routes/page.ts'
 import { listOwnSessions } from '../../session/own-sessions.ts'
 import { toCountedClient } from '../../system/client-group.ts'
 import { isUuid } from '../../system/identifiers.ts'
@@ -33,8 +34,6 @@ import type { ConsoleDeps, ConsoleForm, Refused, Visit } from './visit.ts'
 
 const PAGE_SESSIONS = 10
 const LAST_EVENTS = 10
-/** No session has it: a list of the others begins with the last login. */
-const NO_SESSION = '00000000-0000-0000-0000-000000000000'
 
 export function personRoute(deps: ConsoleDeps) {
   return withStaff(deps, async visit => {
@@ -67,13 +66,13 @@ export async function sendPerson(
     ({ form }) => !form.isElsewhere && (form.isFor?.(person) ?? true),
   )
   const helping = useful.find(({ form }) => form.helps?.(person))
-  const isBesideVerdict = (shown: ConsoleForm) => shown === helping && isSimple(shown)
-  const actions = useful.filter(
-    shown => !isBesideVerdict(shown) && refusalOf(visit, shown, person) === null,
-  )
+  const refusals = useful.map(shown => refusalOf(visit, shown, person))
+  const allowed = useful.filter((_, i) => refusals[i] === null)
+  // A simple one that helps stands beside the verdict.
+  const actions = allowed.filter(shown => shown !== helping || !isSimple(shown))
   const links = actions.map(({ id, form }) => html`<a href="#${id}">${form.title}</a> `)
   const cards = actions.map(shown => actionOf(visit, shown, person, refused))
-  const why = useful.map(shown => refusalOf(visit, shown, person)).find(Boolean)
+  const why = refusals.find(Boolean)
   const main = html`<div class="title-row">
         <span id="initials" aria-hidden="true">${initialsOf(name)}</span>
         <div class="names">
@@ -101,7 +100,7 @@ export async function sendPerson(
         </div>
       </div>
       ${cards.length > 0 ? html`<div class="card actions">${cards}</div>` : html`<p class="card detail">${why}</p>`}`
-  const notice = refused ? ({ kind: 'error', text: refused.message } as const) : doneIn(visit)
+  const notice = refused ? failed(refused.message) : doneIn(visit)
   return send(visit, { title: name, main, notice })
 }
 
@@ -173,7 +172,7 @@ async function readSessions(
   user: Explanation,
   from: string | null,
 ): Promise<Sessions> {
-  const page = { afterId: from, limit: PAGE_SESSIONS, othersOf: NO_SESSION }
+  const page = { afterId: from, limit: PAGE_SESSIONS, isLastFirst: true } as const
   const listed = await listOwnSessions(visit.admin, { user }, page)
   return listed ? { ...listed, from } : readSessions(visit, user, null)
 }
@@ -182,13 +181,14 @@ type Sessions = { sessions: Session[]; from: string | null; next: string | null 
 
 function sessionsOf(visit: Visit, person: Explanation, { sessions, from, next }: Sessions): Html {
   const { deps, now } = visit
+  const texts = consoleFrame(deps.page)
   const path = personPath(person.id)
   const mayEnd = refusalOf(visit, OPERATIONS.endSessions, person) === null
   const form = (action: string, control: Html) =>
     mayEnd &&
     html`<form method="post" action="${path}/sessions/${action}">${hidden(visit, person)}${control}</form>`
   const rows = sessions.map(({ id, userAgent, ip, createdAt, lastUsedAt }) => {
-    const { icon, name } = describeDevice(userAgent, consoleFrame(deps.page))
+    const { icon, name } = describeDevice(userAgent, texts)
     const label = `End: ${name}, ${ip}, logged in ${shortTime(createdAt, now)}`
     return html`<li class="session">
               ${icon}

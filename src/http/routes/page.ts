@@ -183,9 +183,10 @@ export function mustAskAgain(request: FastifyRequest): boolean {
 
 export const information = (text: string): Notice => ({ kind: 'information', text })
 
+export const failed = (text: string): Notice => ({ kind: 'error', text })
+
 function refuseReturn({ text }: Frame, host: string | null): Notice {
-  const reason = host === null ? text('returnUnreadable') : text('returnRefused', { host })
-  return { kind: 'error', text: reason }
+  return failed(host === null ? text('returnUnreadable') : text('returnRefused', { host }))
 }
 
 type Shown = { notice: Notice | null; next?: { address: string; host: string } }
@@ -222,7 +223,8 @@ async function readSecondStep(deps: SessionAccess, live: LiveSession) {
 
 /** The first page of the list, if there are none after `after`: they may have been ended. */
 async function readOthers(deps: SessionAccess, live: LiveSession, after: string | null) {
-  const page = { afterId: after, limit: OTHERS_SHOWN, othersOf: live.session.id }
+  const order = { isLastFirst: true, othersOf: live.session.id } as const
+  const page = { afterId: after, limit: OTHERS_SHOWN, ...order }
   const listed = await listOwnSessions(deps, live, page)
   if (listed && (listed.sessions.length > 0 || after === null)) return { ...listed, after }
   return readOthers(deps, live, null)

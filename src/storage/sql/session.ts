@@ -53,10 +53,10 @@ export function createSessions(engine: Engine): SessionStore {
       })
     },
 
-    async listLive(userId, { afterId, limit, othersOf }, now) {
+    async listLive(userId, { afterId, limit, isLastFirst, othersOf }, now) {
       const after = afterId === null ? null : await findPosition(engine, userId, afterId)
       if (after === undefined) return null
-      const [isAfter, order] = othersOf ? [sql`<`, 'desc' as const] : [sql`>`, 'asc' as const]
+      const [isAfter, order] = isLastFirst ? [sql`<`, 'desc' as const] : [sql`>`, 'asc' as const]
       const rows = await engine.retrying(() =>
         liveOf(userId, now)
           .selectAll()

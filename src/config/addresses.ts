@@ -1,5 +1,5 @@
 // The kinds of values that name the service, the sites that use it and the proxies in front.
-import { isIPv4 } from 'node:net'
+import { isIP, isIPv4 } from 'node:net'
 import ipaddr from 'ipaddr.js'
 import type { Kind, ReadContext } from './kinds.ts'
 
@@ -40,6 +40,14 @@ export const origin: Kind<string> = {
     if (isOrigin) return text
     return refuse(`${name} must be an origin such as https://console.example.com, not "${text}".`)
   },
+}
+
+/** The domain of the passkeys that pages of this origin may use: its host, or one above it. An IP address has none. */
+export function passkeyDomain(origin: string, wanted: string | null): string | null {
+  const host = URL.parse(origin)?.hostname ?? ''
+  const domain = wanted ?? host
+  const isAbove = host.endsWith(`.${domain}`) && domain.includes('.')
+  return isIP(host.replace(/[[\]]/g, '')) === 0 && (host === domain || isAbove) ? domain : null
 }
 
 /** `problemOf` returns the problem of an entry, without the name of the variable; or null. */

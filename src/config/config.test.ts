@@ -13,6 +13,7 @@ const NAMES = VARIABLES.map(({ name }) => name)
 /** The tokens of an issuer, unless something else is said of them. */
 const tokensOf = (issuer: string, other: Partial<Config['tokens']> = {}) => ({
   tokens: { issuer, audience: issuer, accessSeconds: 3600, ...other },
+  passkeyRpId: /^https?:\/\/([a-z.]+)/.exec(issuer)?.[1] ?? null,
 })
 
 type Taken = [env: Record<string, string>, expected: Partial<Config>]
@@ -205,7 +206,12 @@ describe('configuration', () => {
       {
         ...{ adminPort: 8444, adminRoles: ['admin', 'owner'], helpdeskRoles: ['help desk'] },
         console: {
-          ...{ adminRoles: ['admin', 'owner'], helpdeskRoles: ['help desk'], demandingRoles: [] },
+          ...{
+            adminRoles: ['admin', 'owner'],
+            helpdeskRoles: ['help desk'],
+            demandingRoles: [],
+            passkeyRpId: null,
+          },
         },
       },
     ],
@@ -291,6 +297,8 @@ describe('configuration', () => {
     THROTTLE_CLIENT_FAILURES: ['0'],
     THROTTLE_NETWORK_FAILURES: ['0'],
     SECOND_FACTOR: ['yes', 'ON', 'true', '1'],
+    // The issuer is localhost.
+    PASSKEY_RP_ID: ['example.com', 'host', 'localhos', 'ocalhost', 'LOCALHOST', 'localhost:8443'],
     SECOND_FACTOR_ROLES: [
       ...['*,admin', 'admin,*', '*,*', 'admin*', 'admin,,x', 'admin,', ',admin', ',', ' , '],
       'admin\neditor',
@@ -343,6 +351,47 @@ describe('configuration', () => {
     assert.deepEqual(problems, [
       'ACCESS_TOKEN_SECONDS is for tests: set NODE_ENV=test too, or remove it.',
     ])
+  })
+
+  test('passkeys belong to the host of the issuer or a domain above it; the console shares them below it', () => {
+    const rolesOf = { ADMIN_PORT: '8444', ADMIN_ROLES: 'admin' }
+    for (const [issuer, wanted, admin, expected, atConsole] of [
+      ['https://login.example.com', '', '', 'login.example.com', null],
+      ['https://login.example.com:444/a', 'example.com', '', 'example.com', null],
+      ['https://a.b.example.com', 'b.example.com', 'https://c.example.com', 'b.example.com', null],
+      ['https://example.com', '', 'https://c.example.com:444', 'example.com', 'example.com'],
+      [
+        'https://a.example.com',
+        'example.com',
+        'https://c.example.com',
+        'example.com',
+        'example.com',
+      ],
+      ['https://a.example.com', 'example.com', 'https://notexample.com', 'example.com', null],
+      ['https://a.example.com', '', 'https://c.example.com', 'a.example.com', null],
+      ['https://a.example.com', '', 'https://10.0.0.1', 'a.example.com', null],
+      ['https://login', '', '', 'login', null],
+      ['https://192.0.2.7', '', 'https://c.example.com', null, null],
+      ['https://[2001:db8::7]:444', '', '', null, null],
+    ] as const) {
+      const names = { JWT_ISSUER: issuer, PASSKEY_RP_ID: wanted, ADMIN_ORIGIN: admin }
+      const { passkeyRpId, console } = loadConfig({ ...names, ...rolesOf })
+      assert.deepEqual([passkeyRpId, console?.passkeyRpId], [expected, atConsole], issuer)
+    }
+    for (const [issuer, wanted] of [
+      ['https://login.example.com', 'com'],
+      ['https://login.example.com', 'ogin.example.com'],
+      ['https://login.example.com', 'other.example.com'],
+      ['https://login.example.com', '.example.com'],
+      ['https://192.0.2.7', '192.0.2.7'],
+      ['https://192.0.2.7', '0.2.7'],
+    ] as const) {
+      const [problem] = problemsOf({ JWT_ISSUER: issuer, PASSKEY_RP_ID: wanted })
+      assert.match(
+        String(problem),
+        /^PASSKEY_RP_ID must be the host of JWT_ISSUER, or a domain above/,
+      )
+    }
   })
 
   test('says how to write SECOND_FACTOR_ROLES', () => {

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import type { Budgets } from '../domain/attempt.ts'
 import { ACCESS_TOKEN_SECONDS } from '../domain/lifetimes.ts'
 import { DEFAULT_ROLE } from '../domain/user.ts'
-import { defaultIssuer, isLoopback } from './addresses.ts'
+import { defaultIssuer, isLoopback, passkeyDomain } from './addresses.ts'
 import type { DatabaseConfig } from './database.ts'
 import { ENVIRONMENTS, type Environment } from './kinds.ts'
 import { warnOfUnknown } from './unknown-variables.ts'
@@ -89,7 +89,9 @@ function toConfig(values: Values, warnings: readonly string[]) {
       audience: values.jwtAudience ?? issuer,
       accessSeconds: values.accessTokenSeconds,
     },
-    console: toConsole(values),
+    console: toConsole(values, issuer),
+    /** Null if there are no passkeys. */
+    passkeyRpId: passkeyDomain(issuer, values.passkeyRpId),
     /** What a new password must obey; `minLength` in characters. */
     passwordRules: { minLength: values.passwordMinLength, brandName },
     budgets: {
@@ -106,12 +108,15 @@ function toConfig(values: Values, warnings: readonly string[]) {
 }
 
 /** Null if there is none. */
-function toConsole(values: Values) {
-  const { nodeEnv, adminPort, adminRoles, helpdeskRoles, secondFactorRoles } = values
+function toConsole(values: Values, issuer: string) {
+  const { nodeEnv, adminPort, adminOrigin, adminRoles, helpdeskRoles, secondFactorRoles } = values
   const roles = [...adminRoles, ...helpdeskRoles]
   if (adminPort === 0 || roles.length === 0) return null
+  const domain = passkeyDomain(issuer, values.passkeyRpId)
   return {
     ...{ adminRoles, helpdeskRoles },
+    /** It shares the passkeys of the public pages, if its host is of the same domain. */
+    passkeyRpId: adminOrigin && domain && passkeyDomain(adminOrigin, domain),
     /** The roles whose users get in there only with a second factor. */
     demandingRoles: nodeEnv === 'production' ? [...secondFactorRoles, ...roles] : secondFactorRoles,
   }
@@ -145,6 +150,7 @@ function contradictionsOf(values: Values): string[] {
   const isProduction = nodeEnv === 'production'
   const hasTls = tlsCertFile !== null
   const hasProxy = trustProxy.length > 0
+  const issuer = values.jwtIssuer ?? defaultIssuer(values.port)
   const problems: Record<string, boolean> = {
     'Set both TLS_CERT_FILE and TLS_KEY_FILE, or neither.': hasTls !== (values.tlsKeyFile !== null),
     'Set both ADMIN_TLS_CERT_FILE and ADMIN_TLS_KEY_FILE, or neither.':
@@ -169,7 +175,9 @@ function contradictionsOf(values: Values): string[] {
       role => helpdeskRoles.includes(role),
     ),
     'In production the console (ADMIN_ROLES, HELPDESK_ROLES) needs SECOND_FACTOR=on: otherwise its users cannot set up the factor that it demands.':
-      isProduction && values.secondFactor === 'off' && toConsole(values) !== null,
+      isProduction && values.secondFactor === 'off' && toConsole(values, issuer) !== null,
+    'PASSKEY_RP_ID must be the host of JWT_ISSUER, or a domain above it such as example.com for login.example.com: browsers allow no other.':
+      passkeyDomain(issuer, values.passkeyRpId) === null && values.passkeyRpId !== null,
     'In production LOG_LEVEL must be info, debug or trace: every login attempt must be logged.':
       isProduction && !logsAttempts(values.logLevel),
   }

@@ -104,6 +104,11 @@ const GROUPS = {
   'Second factor': {
     SECOND_FACTOR: [choice(['on', 'off']), 'on', '`off` hides it; factors in use stay demanded'],
     SECOND_FACTOR_ROLES: [roles, '', 'roles whose users get in only with a second factor'],
+    PASSKEY_RP_ID: [
+      anyText('host name'),
+      null,
+      'host of `JWT_ISSUER`, the default, or a domain above it',
+    ],
   },
   Sessions: {
     MAX_SESSIONS_PER_USER: [

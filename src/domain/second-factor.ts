@@ -9,33 +9,46 @@ export const GUESSES = { unknownDevice: 10, knownDevice: 100 }
 /** Fewer may be the user's own typing errors. */
 export const ALARMING_GUESSES = 3
 /**
- * A used-up step that is further ahead than this was used while the clock was wrong. It is ignored and overwritten, or the
- * user's codes would be refused until that time has come. After a smaller error they are: somebody may have seen them.
+ * A used-up time that is further ahead than this was used while the clock was wrong. It is ignored and overwritten, or the
+ * user's proofs would be refused until that time has come. After a smaller error they are: somebody may have seen them.
  */
-export const USED_AHEAD_MAX_MS = 24 * 3_600_000
+export const USED_AHEAD_MAX_MS = { totp: 24 * 3_600_000, passkey: 10 * 60_000 }
+export const MAX_PASSKEYS = 10
 
 /** A user has at most one factor of the kind `totp`. */
 export type Factor = {
   id: string
   kind: 'totp' | 'passkey'
   name: string | null
+  /** By which an authenticator knows a passkey; null for an app. */
+  credentialId: string | null
   createdAt: Date
   lastUsedAt: Date | null
 }
 
+/**
+ * `secret`: that of an app, encrypted, or the public key of a passkey. `usedTo`: codes of this step and earlier ones are used
+ * up, or signatures of a challenge of this time and earlier ones.
+ */
+export type StoredFactor = { id: string; secret: string; usedTo: Date | null }
+
+/** Names what a proof may be compared with. A passkey counts only for the domain (`rpId`) that it was made for. */
+export type Typed = { recoveryDigest: string; credentialId: string; rpId: string }
+
 /** What a proof is compared with. */
 export type StoredProofs = {
   hasFactor: boolean
-  /** `usedTo`: codes of this step and earlier ones are used up. */
-  totp: { id: string; secret: string; usedTo: Date | null } | null
+  totp: StoredFactor | null
+  /** The passkey with the given credential id. */
+  passkey: StoredFactor | null
   /** The recovery code with the given digest. */
   recoveryCode: 'good' | 'used' | null
 }
 
 /** What a successful login uses up. */
 export type UsedProof =
-  /** `usedTo` is the start of the code's step. The secret is stored again, because its key may be an older one. */
-  | { kind: 'totp'; id: string; usedTo: Date; secret: string }
+  /** The secret is stored again, because the key that has encrypted it may be an older one. */
+  | { kind: Factor['kind']; id: string; usedTo: Date; secret: string }
   | { kind: 'recovery-code'; digest: string }
 
 /** A failed attempt, as far as its second step is concerned. */
@@ -48,11 +61,18 @@ export type FailedStep = {
 
 export const NO_GUESS: FailedStep = { guessesBelow: 0, codeOffsetSeconds: null }
 
+export type NewFactor = Pick<Factor, 'id' | 'kind' | 'name' | 'credentialId'> & {
+  secret: string
+  usedTo: Date
+  /** Of a passkey. */
+  rpId: string | null
+}
+
 export type FactorsChange =
-  /** Replaces an earlier factor of this kind. */
-  | { kind: 'set-totp'; id: string; secret: string; usedTo: Date; recoveryDigests: string[] }
+  /** Replaces an earlier app, or the same passkey. The recovery codes stay if no new ones are given. */
+  | { kind: 'set'; factor: NewFactor; recoveryDigests: string[] | null }
   /** Removing the last factor removes the recovery codes. */
-  | { kind: 'remove'; id: string }
+  | { kind: 'remove'; id: string; isLast: boolean }
   | { kind: 'new-recovery-codes'; recoveryDigests: string[] }
 
 export type ListedFactors = { factors: Factor[]; recoveryCodesLeft: number }
@@ -60,7 +80,7 @@ export const NO_FACTORS: ListedFactors = { factors: [], recoveryCodesLeft: 0 }
 
 export interface SecondFactorStore {
   /** As much work for an id that no user has. One read. */
-  findProofs(userId: string, recoveryDigest: string): Promise<StoredProofs>
+  findProofs(userId: string, typed: Typed): Promise<StoredProofs>
   list(userId: string): Promise<ListedFactors>
   /** Those that were used come first. At most ten. */
   listRecoveryCodes(userId: string): Promise<{ usedAt: Date | null }[]>
@@ -68,6 +88,8 @@ export interface SecondFactorStore {
   countUsers(): Promise<number>
   /** How many users have a secret that each key has encrypted. Reads all factors. */
   countByKey(): Promise<{ keyId: string; users: number }[]>
+  /** How many passkeys there are for each domain. Reads all factors. */
+  countByDomain(): Promise<{ rpId: string; passkeys: number }[]>
   /**
    * Removes all factors and recovery codes of a user and ends all sessions. With a password, it also replaces that by
    * a temporary one. Does nothing without both. Returns how many factors it removed; null for an unknown id.

@@ -24,6 +24,7 @@ import { LOGIN_OPERATION, loginRoute } from './routes/login.ts'
 import { addLoginForms, form } from './routes/login-forms.ts'
 import { LOGOUT_OPERATION, logoutRoute } from './routes/logout.ts'
 import { loginPageRoute, notFoundRoute, toLoginRoute } from './routes/page.ts'
+import { CHALLENGE, CHALLENGE_OPERATION, challengeRoute } from './routes/passkey-challenge.ts'
 import { REDEEM_CODE_OPERATION, redeemCodeRoute } from './routes/redeem-code.ts'
 import { addReference } from './routes/reference.ts'
 import { REFRESH_OPERATION, refreshRoute } from './routes/refresh.ts'
@@ -53,7 +54,7 @@ type AppDeps = ServerDeps &
   }
 
 export function buildApp(deps: AppDeps): FastifyInstance {
-  const { config, login, passwordRules, canSetUp, page } = deps
+  const { config, login, passwordRules, canSetUp, passkeys, page } = deps
   const sessions = {
     ...deps.sessions,
     isListedOrigin: (origin?: string) => origin !== undefined && isListedOrigin(origin, config),
@@ -76,8 +77,9 @@ export function buildApp(deps: AppDeps): FastifyInstance {
   app.post(
     `${auth}/second-factor`,
     { ...SECOND_FACTOR_OPERATION, onRequest },
-    secondFactorRoute({ login, passwordRules, canSetUp }),
+    secondFactorRoute({ login, passwordRules, canSetUp, passkeys }),
   )
+  app.get(CHALLENGE, CHALLENGE_OPERATION, challengeRoute(passkeys, sessions.clock))
   app.post(`${auth}/code`, REDEEM_CODE_OPERATION, redeemCodeRoute(sessions))
   app.post(`${auth}/refresh`, REFRESH_OPERATION, refreshRoute(sessions))
   app.post(`${auth}/logout`, LOGOUT_OPERATION, logoutRoute(sessions))
@@ -91,7 +93,7 @@ export function buildApp(deps: AppDeps): FastifyInstance {
   // Password managers open this address of any site when a password should be changed.
   app.get('/.well-known/change-password', async (_, reply) => reply.redirect('/login/password'))
 
-  const pages = { page, sessions, login, passwordRules, canSetUp, config }
+  const pages = { page, sessions, login, passwordRules, canSetUp, passkeys, config }
   const showFailure = showPageFailure(page)
   for (const url of ['/', '/login']) app.get(url, pageConfig(showFailure), loginPageRoute(pages))
   addLoginForms(app, pages)

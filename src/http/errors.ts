@@ -65,9 +65,11 @@ function offendingFields(
   { routeOptions: { schema } }: FastifyRequest,
   required: string[],
 ): string[] {
-  const named = validation.map(
-    ({ instancePath, params }) => params.missingProperty ?? instancePath.slice(1),
-  )
+  const named = validation.map(({ instancePath, params }) => {
+    // A field of an object is named by the object.
+    const [, field = params.missingProperty] = instancePath.split('/')
+    return field
+  })
   const { properties = {} } = Object(schema?.body)
   const offending = Object.keys(properties).filter(field => named.includes(field))
   return offending.length > 0 ? offending : required

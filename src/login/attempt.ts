@@ -6,6 +6,7 @@ import type { ShedReason } from './admission.ts'
 import type { RejectionReason } from './decision.ts'
 import type { DeviceCookie } from './device.ts'
 import type { OpenedSession } from './open-session.ts'
+import type { NewPasskey } from './passkey.ts'
 import type { PasswordFlaw } from './password-rules.ts'
 import type { Proof } from './second-step.ts'
 
@@ -28,12 +29,25 @@ export type LoginAttempt = {
 export type FactorRequest =
   /** `secret` is in base32; `newOtp` shows that an app has it. */
   | { kind: 'set-totp'; secret: string; newOtp: string }
-  | { kind: 'remove-totp' }
+  | { kind: 'add-passkey'; passkey: NewPasskey }
+  /** Without an id it is the app. */
+  | { kind: 'remove'; id: string | null }
   | { kind: 'new-recovery-codes' }
 
 /** `field` is what the caller sent. */
-export type FactorFlaw = { field: 'secret' | 'newOtp' | 'recoveryCodes'; reason: FactorFlawReason }
-type FactorFlawReason = 'malformed' | 'wrong_code' | 'no_second_factor' | 'demanded'
+export type FactorFlaw = {
+  field: 'secret' | 'newOtp' | 'newPasskey' | 'remove' | 'recoveryCodes'
+  reason: FactorFlawReason
+}
+type FactorFlawReason =
+  | 'malformed'
+  | 'wrong_code'
+  | 'invalid_passkey'
+  | 'wrong_origin'
+  | 'challenge_expired'
+  | 'too_many_passkeys'
+  | 'no_second_factor'
+  | 'demanded'
 
 export type Client = {
   ip: string

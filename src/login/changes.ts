@@ -2,7 +2,8 @@
 // second factors. Judged after password and proof were verified.
 import { randomUUID } from 'node:crypto'
 import type { CredentialsChange } from '../domain/attempt.ts'
-import type { FactorsChange } from '../domain/second-factor.ts'
+import { type FactorsChange, MAX_PASSKEYS } from '../domain/second-factor.ts'
+import type { Store } from '../domain/store.ts'
 import type { HashSlot } from '../hashing/hash-queue.ts'
 import { encrypt } from '../keys/encryption.ts'
 import type { Keys } from '../keys/key-set.ts'
@@ -10,17 +11,20 @@ import { type DemandingRoles, demandsSecondFactor } from '../session/demanded-fa
 import type { ShedReason } from './admission.ts'
 import type { FactorFlaw, FactorRequest, LoginAttempt, LoginOutcome } from './attempt.ts'
 import type { Verified } from './decision.ts'
+import { checkNewPasskey, type PasskeyFlaw, type PasskeyRules } from './passkey.ts'
 import { findPasswordFlaw } from './password-rules.ts'
 import type { Passwords } from './passwords.ts'
 import { digestOfRecoveryCode, makeRecoveryCodes } from './recovery-codes.ts'
-import { factorContext, type SecondStep } from './second-step.ts'
+import { factorContext } from './second-step.ts'
 import { findCode, parseSecret } from './totp.ts'
 
 export type ChangeDeps = {
+  store: Pick<Store, 'secondFactors'>
   passwords: Passwords
   passwordRules: { minLength: number; brandName: string }
   secondFactorRoles: DemandingRoles
   keys: Keys
+  passkeys: PasskeyRules
   clock: () => Date
 }
 
@@ -49,11 +53,11 @@ export async function prepareChanges(
   if (user.temporaryUntil !== null && newPassword === undefined) {
     return { kind: 'change-required', userId, hasSecondFactor, isFactorRequired }
   }
-  if (isFactorRequired && factorRequest?.kind !== 'set-totp') {
+  if (isFactorRequired && !isSetUp(factorRequest)) {
     return { kind: 'second-factor-required', userId }
   }
   const prepared = factorRequest
-    ? prepareFactors(deps, factorRequest, userId, step, isDemanded)
+    ? await prepareFactors(deps, factorRequest, userId, isDemanded)
     : { factors: null, recoveryCodes: null }
   if ('field' in prepared) return { kind: 'unfit-factor', userId, flaw: prepared }
   if (newPassword === undefined) return { kind: 'ready', newHash: null, ...prepared }
@@ -68,39 +72,70 @@ export async function prepareChanges(
   return { kind: 'ready', newHash: toHash(digest), ...prepared }
 }
 
+/** Whether it adds a factor. */
+export function isSetUp(request: FactorRequest | undefined): boolean {
+  return request?.kind === 'set-totp' || request?.kind === 'add-passkey'
+}
+
 type PreparedFactors = { factors: FactorsChange; recoveryCodes: string[] | null }
 
-function prepareFactors(
-  { keys, clock }: Pick<ChangeDeps, 'keys' | 'clock'>,
+/** If the factors change after this read, the login fails, because it compares their version. */
+async function prepareFactors(
+  { store, keys, passkeys, clock }: ChangeDeps,
   request: FactorRequest,
   userId: string,
-  step: SecondStep,
   isDemanded: boolean,
-): PreparedFactors | FactorFlaw {
-  const totpId = step.kind === 'proved' ? step.totpId : null
-  if (request.kind === 'remove-totp') {
-    if (totpId === null) return { field: 'secret', reason: 'no_second_factor' }
-    if (isDemanded) return { field: 'secret', reason: 'demanded' }
-    return { factors: { kind: 'remove', id: totpId }, recoveryCodes: null }
-  }
+): Promise<PreparedFactors | FactorFlaw> {
+  const { factors } = await store.secondFactors.list(userId)
+  const now = clock()
   const recoveryCodes = makeRecoveryCodes()
   const recoveryDigests = recoveryCodes.map(digestOfRecoveryCode)
-  if (request.kind === 'new-recovery-codes') {
-    if (step.kind !== 'proved') return { field: 'recoveryCodes', reason: 'no_second_factor' }
-    return { factors: { kind: request.kind, recoveryDigests }, recoveryCodes }
-  }
-  const now = clock()
-  const secret = parseSecret(request.secret)
-  if (!secret) return { field: 'secret', reason: 'malformed' }
-  const code = findCode(secret, request.newOtp, now)
-  if (!code?.isAccepted) return { field: 'newOtp', reason: 'wrong_code' }
-  const key = keys.encryptionAt(now)
-  if (!key) throw new Error('a route has let a second factor through without a key for it')
   const id = randomUUID()
-  const encrypted = encrypt(key, secret, factorContext(userId, id))
-  const { usedTo } = code
-  return {
-    factors: { kind: request.kind, id, secret: encrypted, usedTo, recoveryDigests },
-    recoveryCodes,
+  switch (request.kind) {
+    case 'remove': {
+      const field = request.id === null ? 'secret' : 'remove'
+      const factor = factors.find(({ id, kind }) =>
+        request.id === null ? kind === 'totp' : id === request.id,
+      )
+      if (!factor) return { field, reason: 'no_second_factor' }
+      const isLast = factors.length === 1
+      if (isLast && isDemanded) return { field, reason: 'demanded' }
+      return { factors: { kind: 'remove', id: factor.id, isLast }, recoveryCodes: null }
+    }
+    case 'new-recovery-codes':
+      if (factors.length === 0) return { field: 'recoveryCodes', reason: 'no_second_factor' }
+      return { factors: { kind: request.kind, recoveryDigests }, recoveryCodes }
+    case 'set-totp': {
+      const secret = parseSecret(request.secret)
+      if (!secret) return { field: 'secret', reason: 'malformed' }
+      const code = findCode(secret, request.newOtp, now)
+      if (!code?.isAccepted) return { field: 'newOtp', reason: 'wrong_code' }
+      const key = keys.encryptionAt(now)
+      if (!key) throw new Error('a route has let a second factor through without a key for it')
+      const encrypted = encrypt(key, secret, factorContext(userId, id))
+      const app = { kind: 'totp', name: null, credentialId: null, rpId: null } as const
+      const factor = { ...app, id, secret: encrypted, usedTo: code.usedTo }
+      return { factors: { kind: 'set', factor, recoveryDigests }, recoveryCodes }
+    }
+    case 'add-passkey': {
+      const { id: credentialId, name, publicKey: secret } = request.passkey
+      const checked = checkNewPasskey(passkeys, request.passkey, now)
+      if ('flaw' in checked) return { field: 'newPasskey', reason: PASSKEY_REASONS[checked.flaw] }
+      const others = factors.filter(it => it.kind === 'passkey' && it.credentialId !== credentialId)
+      if (others.length >= MAX_PASSKEYS) return { field: 'newPasskey', reason: 'too_many_passkeys' }
+      const passkey = { kind: 'passkey', name, credentialId, rpId: passkeys.rpId } as const
+      const factor = { ...passkey, id, secret, usedTo: checked.at }
+      return factors.length === 0
+        ? { factors: { kind: 'set', factor, recoveryDigests }, recoveryCodes }
+        : { factors: { kind: 'set', factor, recoveryDigests: null }, recoveryCodes: null }
+    }
+    default:
+      return request satisfies never
   }
+}
+
+const PASSKEY_REASONS: Record<PasskeyFlaw, FactorFlaw['reason']> = {
+  wrong: 'invalid_passkey',
+  'wrong-origin': 'wrong_origin',
+  late: 'challenge_expired',
 }

@@ -9,6 +9,7 @@ import { openHasher } from '../bcrypt/open-hasher.ts'
 import { wrapMethods } from '../domain/operations.ts'
 import type { Store } from '../domain/store.ts'
 import { createHashQueue, type HashQueue, type HashSlot } from '../hashing/hash-queue.ts'
+import { createChallenges } from './challenges.ts'
 import { createDeviceTokens } from './device.ts'
 import { login } from './login.ts'
 import { createPace } from './pace.ts'
@@ -32,6 +33,7 @@ const depsOn = (store: Store, throttle = createThrottle(store.attempts, clock)) 
   hashQueue: createHashQueue(hasher, { cost: COST, loginTimeMs: 5_000 }),
   pace: createPace(),
   deviceTokens: createDeviceTokens('00'.repeat(32)),
+  passkeys: { rpId: null, origin: null, challenges: createChallenges('00'.repeat(32)) },
   budgets: { pair: 5, email: 20, client: 50, network: 500 },
   maxSessionsPerUser: 100,
   sessionMaxSeconds: 30 * 24 * 3600,
@@ -46,7 +48,7 @@ const attempt = {
   client: { ip: '127.0.0.1', group: '127.0.0.1', network: null, userAgent: '', isBrowser: false },
   deviceToken: null,
   sessionCookie: null,
-  proof: { otp: '' },
+  proof: { otp: '', passkey: null },
 }
 
 describe('the database calls of an attempt', async () => {

@@ -22,8 +22,12 @@ const HASHING_SHARE = 0.5
 const ALARM_EVERY_FAILURES = 100
 const ALARM_EVERY_GUESSES = 10
 /** RFC 8176. A recovery code counts as a code of an app. */
-const AMR_PASSWORD = ['pwd']
-const AMR_TWO_STEPS = ['pwd', 'otp', 'mfa']
+const AMR = {
+  none: ['pwd'],
+  totp: ['pwd', 'otp', 'mfa'],
+  'recovery-code': ['pwd', 'otp', 'mfa'],
+  passkey: ['pwd', 'pop', 'mfa'],
+}
 
 type LoginDeps = OpenSessionDeps &
   AdmissionDeps &
@@ -125,11 +129,13 @@ async function tryToLogIn(
   const remembered = client.isBrowser ? deviceToRemember(deps, knownDevice) : null
   const keptDeviceId = knownDevice?.id ?? remembered?.device.id ?? null
   const proof = decision.step.kind === 'proved' ? decision.step.proof : null
+  // A user that adds a factor has just used it.
+  const added = factors?.kind === 'set' ? factors.factor.kind : 'none'
   const accepted = {
     user: decision.user,
     proof,
     client,
-    amr: proof || factors?.kind === 'set-totp' ? AMR_TWO_STEPS : AMR_PASSWORD,
+    amr: AMR[proof?.used.kind ?? added],
     device: remembered?.device ?? null,
     oldCookie: attempt.sessionCookie,
     change: newHash !== null || factors ? { newHash, factors, keptDeviceId } : null,
@@ -147,7 +153,7 @@ async function tryToLogIn(
     deviceCookie: remembered?.cookie ?? null,
     isPasswordChanged: newHash !== null,
     secondFactor: {
-      isOn: factors ? factors.kind !== 'remove' : proof !== null,
+      isOn: factors?.kind === 'remove' ? !factors.isLast : (factors ?? proof) !== null,
       change: factors?.kind ?? null,
       recoveryCodes,
       isRecoveryCodeUsed: proof?.used.kind === 'recovery-code',

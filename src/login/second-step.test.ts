@@ -3,19 +3,31 @@ import crypto, { randomUUID } from 'node:crypto'
 import { syncBuiltinESMExports } from 'node:module'
 import { describe, mock, test } from 'node:test'
 import { insertTestUser } from '../../test/storage/fixtures.ts'
-import { addPasskeys, createAuthenticator, STEP_MS } from '../../test/support/authenticator.ts'
+import { createAuthenticator, STEP_MS } from '../../test/support/authenticator.ts'
 import { openTestStore } from '../../test/support/engines.ts'
+import {
+  addPasskey,
+  addPasskeys,
+  createPasskey,
+  KEY_KINDS,
+  ORIGIN,
+  RP_ID,
+} from '../../test/support/passkey.ts'
 import { wrapMethods } from '../domain/operations.ts'
 import { GUESSES, NO_GUESS } from '../domain/second-factor.ts'
 import type { User } from '../domain/user.ts'
 import { decrypt, encrypt, keyIdOf } from '../keys/encryption.ts'
 import { createKeys, importKeys, type Keys, NO_KEYS, type StoredKey } from '../keys/key-set.ts'
 import { createFirstKeys } from '../keys/rotation.ts'
+import { createChallenges } from './challenges.ts'
+import type { Assertion } from './passkey.ts'
 import { digestOfRecoveryCode, makeRecoveryCodes } from './recovery-codes.ts'
 import { checkSecondStep, factorContext } from './second-step.ts'
 
 const NOW = new Date('2030-01-01T00:00:00Z')
 const clock = () => NOW
+const challenges = createChallenges('00'.repeat(32))
+const passkeys = { rpId: RP_ID, origin: ORIGIN, challenges }
 const DAY_MS = 24 * 3_600_000
 const { keys: FIRST_KEYS } = await createFirstKeys(new Date(NOW.getTime() - 3_600_000))
 const OLD_KEY = FIRST_KEYS.find(({ use }) => use === 'enc') ?? {}
@@ -67,8 +79,17 @@ describe('the second step', async () => {
     return { user, factorId, bytes, good, used, app: createAuthenticator(clock, bytes) }
   }
 
-  const check = (user: User | null, otp: string, { keys = KEYS, isKnownDevice = false } = {}) =>
-    checkSecondStep({ store: watched, keys, clock }, user, { otp }, isKnownDevice)
+  const check = (
+    user: User | null,
+    proof: string | Assertion,
+    { keys = KEYS, isKnownDevice = false, rules = passkeys } = {},
+  ) =>
+    checkSecondStep(
+      { store: watched, keys, passkeys: rules, clock },
+      user,
+      typeof proof === 'string' ? { otp: proof, passkey: null } : { otp: '', passkey: proof },
+      isKnownDevice,
+    )
   const reasonOf = async (...parameters: Parameters<typeof check>) => {
     const step = await check(...parameters)
     return step.kind === 'unproved' ? step.reason : step.kind
@@ -150,7 +171,7 @@ describe('the second step', async () => {
         const { used: proof, guessesBelow } = step.proof
         const { secret: _, ...facts } = { secret: '', ...proof }
         assert.deepEqual(facts, expected)
-        assert.deepEqual([step.totpId, guessesBelow], [factorId, GUESSES.unknownDevice])
+        assert.equal(guessesBelow, GUESSES.unknownDevice)
       }
       const late = { reason: 'code-late', failed: { guessesBelow: 0, codeOffsetSeconds: -60 } }
       const early = { reason: 'code-early', failed: { guessesBelow: 0, codeOffsetSeconds: 300 } }
@@ -247,5 +268,102 @@ describe('the second step', async () => {
       // A refusal encrypts nothing.
       assert.equal(await reasonOf(user, app.wrongCode(), { keys: both }), 'code-wrong')
     }
+  })
+
+  describe('with passkeys', async () => {
+    const made = KEY_KINDS.map(kind => createPasskey(kind))
+    const [passkey = createPasskey()] = made
+    const { user } = withPasskeys
+    for (const it of made) await addPasskey(database, user.id, it.create(''))
+    const elsewhere = createPasskey()
+    await addPasskey(database, user.id, elsewhere.create(''), 'login.example.org')
+    const foreign = createPasskey()
+    await addPasskey(database, withEleven.user.id, foreign.create(''))
+    const challenge = (seconds = 0) => challenges.make(new Date(NOW.getTime() + seconds * 1000))
+    const used = (at: number | null) =>
+      database.rows(
+        `update second_factors set used_to = ${at === null ? 'null' : `'${new Date(NOW.getTime() + at).toISOString()}'`} where credential_id = '${passkey.id}'`,
+      )
+
+    test('one of each kind proves, and the challenge is what it uses up', async () => {
+      for (const it of made) {
+        const step = await check(user, it.get(challenge(-7)))
+        assert.ok(step.kind === 'proved' && step.proof.used.kind === 'passkey')
+        const { secret, usedTo } = step.proof.used
+        assert.equal(secret, it.create('').publicKey)
+        assert.deepEqual(usedTo, new Date(NOW.getTime() - 7_000))
+      }
+    })
+
+    test('only one that never was right is a guess', async () => {
+      const wrong = passkey.get(challenge(), { rpId: 'example.com' })
+      const from = (origin: string) => passkey.get(challenge(), { client: { origin } })
+      const odd = ['', '\0', "'", 'x'.repeat(1_365), '\ud800', `${passkey.id}=`]
+      const refusals: [Assertion, reason: string, isGuess: boolean][] = [
+        [wrong, 'passkey-wrong', true],
+        [foreign.get(challenge()), 'passkey-unknown', true],
+        [createPasskey().get(challenge()), 'passkey-unknown', true],
+        // Bound to another domain, even if it signs for this one.
+        [elsewhere.get(challenge()), 'passkey-unknown', true],
+        ...odd.map(id => [{ ...wrong, id }, 'passkey-unknown', true] as [Assertion, string, true]),
+        [from('https://other.example.com'), 'passkey-wrong-origin', false],
+        [passkey.get(challenge(-301)), 'passkey-late', false],
+        [passkey.get(challenge(11)), 'passkey-late', false],
+      ]
+      for (const [sent, reason, isGuess] of refusals) {
+        const failed = isGuess ? { ...NO_GUESS, guessesBelow: GUESSES.unknownDevice } : NO_GUESS
+        assert.deepEqual(await check(user, sent), { kind: 'unproved', reason, failed })
+      }
+      const guessed = { ...user, failedSecondSteps: GUESSES.unknownDevice }
+      const right = passkey.get(challenge())
+      assert.equal(await reasonOf(guessed, right), 'too-many-guesses')
+      assert.equal(await reasonOf(guessed, right, { isKnownDevice: true }), 'proved')
+    })
+
+    test('a challenge is used up by itself and by a later one, unless that is more than ten minutes ahead', async () => {
+      for (const [at, reason] of [
+        [null, 'proved'],
+        [-1, 'proved'],
+        [0, 'passkey-used'],
+        [600_000, 'passkey-used'],
+        [600_001, 'proved'],
+        [365 * DAY_MS, 'proved'],
+      ] as const) {
+        await used(at)
+        assert.equal(await reasonOf(user, passkey.get(challenge())), reason, String(at))
+      }
+      await used(null)
+    })
+
+    test('without a domain none is right; without a factor none is needed', async () => {
+      const rules = { rpId: null, origin: ORIGIN, challenges } as unknown as typeof passkeys
+      const sent = passkey.get(challenge())
+      assert.equal(await reasonOf(user, sent, { rules }), 'passkey-unknown')
+      for (const it of [null, without.user]) assert.equal(await reasonOf(it, sent), 'not-needed')
+    })
+
+    test('one read, and the same work for every user and every passkey', async () => {
+      const names = ['createDecipheriv', 'createHmac', 'verify', 'createPublicKey'] as const
+      const calls = names.map(name => mock.method(crypto, name).mock)
+      syncBuiltinESMExports()
+      try {
+        for (const holder of [null, ...Object.values(holders).map(it => it.user)]) {
+          for (const sent of [...made, foreign, elsewhere].map(it => it.get(challenge()))) {
+            asked.length = 0
+            for (const counted of calls) counted.resetCalls()
+            await check(holder, sent)
+            assert.deepEqual(asked, ['secondFactors.findProofs'])
+            // 21 codes, and the tag of the challenge.
+            assert.deepEqual(
+              calls.map(it => it.callCount()),
+              [1, 22, 3, 1],
+            )
+          }
+        }
+      } finally {
+        mock.restoreAll()
+        syncBuiltinESMExports()
+      }
+    })
   })
 })

@@ -2,9 +2,11 @@
 // every attempt: where there is no user or no second factor, with a decoy.
 import { randomBytes } from 'node:crypto'
 import {
+  type Factor,
   type FailedStep,
   GUESSES,
   NO_GUESS,
+  type StoredFactor,
   type StoredProofs,
   USED_AHEAD_MAX_MS,
   type UsedProof,
@@ -13,11 +15,12 @@ import type { Store } from '../domain/store.ts'
 import type { User } from '../domain/user.ts'
 import { decrypt, encrypt, keyIdOf } from '../keys/encryption.ts'
 import type { EncryptionKey, Keys } from '../keys/key-set.ts'
+import { type Assertion, checkAssertion, type PasskeyFlaw, type PasskeyRules } from './passkey.ts'
 import { digestOfRecoveryCode } from './recovery-codes.ts'
 import { findCode } from './totp.ts'
 
-/** What proves the second step: a code of an app, or a recovery code. */
-export type Proof = { otp: string }
+/** What proves the second step: a code of an app or a recovery code, or else a passkey. */
+export type Proof = { otp: string; passkey: Assertion | null }
 
 export type StepReason =
   | 'code-missing'
@@ -26,19 +29,26 @@ export type StepReason =
   /** Right at another time: the clock of the phone or of this service is wrong. */
   | 'code-early'
   | 'code-late'
+  /** The user has no passkey of this id and domain. */
+  | 'passkey-unknown'
+  | `passkey-${PasskeyFlaw | 'used'}`
   | 'too-many-guesses'
   /** The key of its secret is not in the key file. */
   | 'factor-unreadable'
 
+/** Proofs that were never right. */
+const GUESSED: StepReason[] = ['code-wrong', 'passkey-unknown', 'passkey-wrong']
+
 export type SecondStep =
   /** The user has no second factor. */
   | { kind: 'not-needed' }
-  | { kind: 'proved'; proof: { used: UsedProof; guessesBelow: number }; totpId: string | null }
+  | { kind: 'proved'; proof: { used: UsedProof; guessesBelow: number } }
   | { kind: 'unproved'; reason: StepReason; failed: FailedStep }
 
 export type SecondStepDeps = {
   store: Pick<Store, 'secondFactors'>
   keys: Keys
+  passkeys: PasskeyRules
   clock: () => Date
 }
 
@@ -46,30 +56,37 @@ export type SecondStepDeps = {
 const NO_ID = '00000000-0000-0000-0000-000000000000'
 const DECOY = randomBytes(20)
 const decoys = new WeakMap<EncryptionKey, string>()
+/** Of at most 1,023 bytes in base64url. The database may fail on other text. */
+const CREDENTIAL_ID = /^[\w-]{1,1364}$/
 
 export async function checkSecondStep(
-  { store, keys, clock }: SecondStepDeps,
+  { store, keys, passkeys, clock }: SecondStepDeps,
   user: User | null,
-  { otp }: Proof,
+  { otp, passkey }: Proof,
   isKnownDevice: boolean,
 ): Promise<SecondStep> {
   const now = clock()
   const key = keys.encryptionAt(now)
   const userId = user?.id ?? NO_ID
   const recoveryDigest = digestOfRecoveryCode(otp)
-  const stored = await store.secondFactors.findProofs(userId, recoveryDigest)
+  const credentialId = passkey && CREDENTIAL_ID.test(passkey.id) ? passkey.id : ''
+  const typed = { recoveryDigest, credentialId, rpId: passkeys.rpId ?? '' }
+  const stored = await store.secondFactors.findProofs(userId, typed)
   const { id, secret } = stored.totp ?? { id: NO_ID, secret: decoyBy(key) }
   const context = factorContext(stored.totp ? userId : NO_ID, id)
   const decrypted = decrypt(keys, secret, context)
   const code = findCode(decrypted ?? DECOY, otp, now)
+  const signed = passkey && checkAssertion(passkeys, passkey, stored.passkey?.secret ?? null, now)
   if (!user || !stored.hasFactor) return { kind: 'not-needed' }
 
-  const reason = problemWith(otp, stored, decrypted !== null, code)
+  const reason = signed
+    ? problemWithPasskey(stored.passkey, signed)
+    : problemWithCode(otp, stored, decrypted !== null, code)
   const guessesBelow = isKnownDevice ? GUESSES.knownDevice : GUESSES.unknownDevice
   if (reason !== null) {
     const isOffset = reason === 'code-early' || reason === 'code-late'
     const failed = {
-      guessesBelow: reason === 'code-wrong' ? guessesBelow : 0,
+      guessesBelow: GUESSED.includes(reason) ? guessesBelow : 0,
       codeOffsetSeconds: isOffset && code ? code.offsetSeconds : null,
     }
     return { kind: 'unproved', reason, failed }
@@ -80,17 +97,28 @@ export async function checkSecondStep(
   // An older key has encrypted the secret: the login stores it again.
   const isOutdated = decrypted && key && keyIdOf(secret) !== key.keyId
   const used: UsedProof =
-    code && stored.recoveryCode === null
-      ? {
-          ...{ kind: 'totp', id, usedTo: code.usedTo },
-          secret: isOutdated ? encrypt(key, decrypted, context) : secret,
-        }
-      : { kind: 'recovery-code', digest: recoveryDigest }
-  return { kind: 'proved', proof: { used, guessesBelow }, totpId: stored.totp?.id ?? null }
+    signed && 'at' in signed && stored.passkey
+      ? { ...stored.passkey, kind: 'passkey', usedTo: signed.at }
+      : code && stored.recoveryCode === null
+        ? {
+            ...{ kind: 'totp', id, usedTo: code.usedTo },
+            secret: isOutdated ? encrypt(key, decrypted, context) : secret,
+          }
+        : { kind: 'recovery-code', digest: recoveryDigest }
+  return { kind: 'proved', proof: { used, guessesBelow } }
 }
 
 /** Null if the proof is right. */
-function problemWith(
+function problemWithPasskey(
+  stored: StoredFactor | null,
+  signed: ReturnType<typeof checkAssertion>,
+): StepReason | null {
+  if (!stored) return 'passkey-unknown'
+  if ('flaw' in signed) return `passkey-${signed.flaw}`
+  return isUsedUp('passkey', signed.at, stored.usedTo) ? 'passkey-used' : null
+}
+
+function problemWithCode(
   otp: string,
   { totp, recoveryCode }: StoredProofs,
   isReadable: boolean,
@@ -101,13 +129,13 @@ function problemWith(
   if (totp && !isReadable) return 'factor-unreadable'
   if (!totp || !code) return 'code-wrong'
   if (!code.isAccepted) return code.offsetSeconds > 0 ? 'code-early' : 'code-late'
-  return isUsedUp(code.usedTo, totp.usedTo) ? 'code-used' : null
+  return isUsedUp('totp', code.usedTo, totp.usedTo) ? 'code-used' : null
 }
 
 /** The transaction that opens the session decides by the same rule. */
-function isUsedUp(step: Date, usedTo: Date | null): boolean {
-  const aheadMs = usedTo === null ? -1 : usedTo.getTime() - step.getTime()
-  return aheadMs >= 0 && aheadMs <= USED_AHEAD_MAX_MS
+function isUsedUp(kind: Factor['kind'], at: Date, usedTo: Date | null): boolean {
+  const aheadMs = usedTo === null ? -1 : usedTo.getTime() - at.getTime()
+  return aheadMs >= 0 && aheadMs <= USED_AHEAD_MAX_MS[kind]
 }
 
 /** A secret decrypts for this factor of this user only. */

@@ -10,9 +10,11 @@ import { expiryOf } from '../http/connection/tls.ts'
 import { createOpsServer } from '../http/ops.ts'
 import { CONSOLE_SESSION } from '../http/request/cookies.ts'
 import type { Log } from '../log/log.ts'
+import { createChallenges } from '../login/challenges.ts'
 import { createDeviceTokens } from '../login/device.ts'
 import { login } from '../login/login.ts'
 import { createPace } from '../login/pace.ts'
+import type { PasskeyRules } from '../login/passkey.ts'
 import { createPasswords } from '../login/passwords.ts'
 import { createThrottle } from '../login/throttle.ts'
 import { readBeside } from '../metrics/read-beside.ts'
@@ -72,6 +74,14 @@ export async function composeServers(
       config.database.engine === 'postgres' ? parts.database.maintenance.countConnections : null,
   })
   const tokens = { ...config.tokens }
+  const challenges = createChallenges(parts.deviceKey)
+  const passkeys: PasskeyRules = {
+    rpId: config.passkeyRpId,
+    get origin() {
+      return new URL(tokens.issuer).origin
+    },
+    challenges,
+  }
   const loginDeps = {
     store,
     throttle: observeThrottle(metrics, createThrottle(store.attempts, clock)),
@@ -81,6 +91,7 @@ export async function composeServers(
     hashQueue,
     pace: createPace(),
     deviceTokens: createDeviceTokens(parts.deviceKey),
+    passkeys,
     keys,
     budgets,
     maxSessionsPerUser,
@@ -98,7 +109,7 @@ export async function composeServers(
     limitRead: createReadLimit(clock),
   }
   const forms = {
-    ...{ page, passwordRules },
+    ...{ page, passwordRules, passkeys },
     canSetUp: () => config.secondFactor === 'on' && keys.encryptionAt(clock()) !== null,
   }
   const logIn = (deps: typeof loginDeps) => observeLogin(metrics, attempt => login(deps, attempt))
@@ -110,10 +121,12 @@ export async function composeServers(
       secondFactorRoles: roles.demandingRoles,
       sessionMaxSeconds: CONSOLE_SESSION_SECONDS,
     }
-    const ofConsole = { ...loginDeps, ...rules, cookiePrefix: CONSOLE_SESSION.prefix }
+    const { passkeyRpId } = roles
+    const passkeys = { rpId: passkeyRpId, origin: config.adminOrigin, challenges }
+    const ofConsole = { ...loginDeps, ...rules, passkeys, cookiePrefix: CONSOLE_SESSION.prefix }
     return {
-      ...forms,
-      roles,
+      ...{ ...forms, passkeys, roles },
+      page: { ...page, passkeyRpId },
       config: { ...config, returnToOrigins: [], codeCallbacks: [] },
       sessions: { ...sessions, ...rules, isListedOrigin },
       login: logIn(ofConsole),

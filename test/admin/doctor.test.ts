@@ -12,6 +12,7 @@ import type { JWK } from 'jose'
 import { makeCertificate, writeCertificate } from '../support/certificates.ts'
 import { setUpCli } from '../support/cli.ts'
 import { ENGINES_BY_RUN } from '../support/engines.ts'
+import { addPasskey, createPasskey } from '../support/passkey.ts'
 import { detailOf, setUpDoctor } from './doctor.ts'
 
 const { cli, production, examine } = await setUpDoctor()
@@ -342,6 +343,23 @@ for (const engine of ENGINES_BY_RUN) {
     assert.equal(await found(), `problem: 3 of 6 cannot be verified: ${file} ${lacks}; ${reset}`)
     await other.database.rows(`delete from second_factors where secret not like '${keyId}.%'`)
     assert.equal(await found(), 'ok: 3 stored, each with its key in the file')
+  })
+
+  test(`passkeys of another domain are counted, on ${engine}`, async () => {
+    const other = await setUpCli(engine)
+    const found = () => detailOf('passkeys', other)
+    const id = randomUUID()
+    await other.database.rows(`insert into users (id, email, name, password_hash)
+      values ('${id}', 'a@example.org', 'A', '')`)
+    const passkey = () => createPasskey().create('')
+    await addPasskey(other.database, id, passkey(), 'localhost')
+    assert.equal(await found(), undefined)
+    await addPasskey(other.database, id, passkey(), 'old.example.org')
+    for (let i = 0; i < 2; i++) await addPasskey(other.database, id, passkey(), 'a.example.org')
+    const advice = 'set PASSKEY_RP_ID to it if JWT_ISSUER allows, or let their users add new ones'
+    const detail = 'some are bound to another domain than that of this service (localhost)'
+    const bound = '2 to a.example.org, 1 to old.example.org'
+    assert.equal(await found(), `warning: ${detail}: ${bound}; ${advice}`)
   })
 
   test(`emails that no login can match, because they are not in canonical form, are counted, and three of them are shown, on ${engine}`, async () => {

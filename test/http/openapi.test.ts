@@ -214,6 +214,7 @@ describe('the OpenAPI document', async () => {
       ['changeSecondFactor', { body: { ...credentials, secret: app.secret, newOtp: app.code() } }],
       ['changePassword', { body: { email, otp: app.code(1), ...NEW_PASSWORD } }],
       ['listEndedSessions', {}],
+      ['getPasskeyChallenge', {}],
     ]
     const answers: Answer[] = []
     for (const [name, call] of CALLS) answers.push(await meet(name, call, 200))
@@ -310,7 +311,8 @@ describe('the OpenAPI document', async () => {
   })
 
   test('behind a proxy every operation fails as described, and the document is the same', async () => {
-    const SECRET = 'https://secret.example.org'
+    // An IP address has no passkeys.
+    const SECRET = 'https://192.0.2.7'
     const hosts = { RETURN_TO_ORIGINS: SECRET, JWT_ISSUER: SECRET, CORS_ORIGINS: SECRET }
     const others = { BRAND_NAME: 'Acme', BCRYPT_COST: '10', SECOND_FACTOR: 'off' }
     const env = { TRUST_PROXY: '127.0.0.1/32', ...others, ...hosts }
@@ -329,9 +331,10 @@ describe('the OpenAPI document', async () => {
     await meet('verify', { headers: visit }, 302, proxied)
     const body = { email: 'kate@example.com', password: PASSWORD, secret: 'A', newOtp: '1' }
     await meet('changeSecondFactor', { headers, body }, 503, proxied)
+    await meet('getPasskeyChallenge', { headers }, 503, proxied)
     const other = await proxied.call({ method: 'GET', path: '/openapi.json', headers })
     assert.equal(other.text, text)
-    assert.doesNotMatch(text, /example\.org|localhost|127\.0\.0|\/tmp|\w:\d{4}/)
+    assert.doesNotMatch(text, /localhost|127\.0\.0|192\.0\.2\.7|\/tmp|\w:\d{4}/)
   })
 
   test('while the service stops every operation fails as described, and a form with a page that has the email', async () => {

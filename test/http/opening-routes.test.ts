@@ -4,56 +4,66 @@ import { hash } from 'node:crypto'
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { describe, test } from 'node:test'
 import type { FastifyInstance } from 'fastify'
+import type { NewPasskey } from '../../src/login/passkey.ts'
 import { randomToken } from '../../src/system/identifiers.ts'
 import { createAuthenticator, newUserWithApp, SECOND_FACTOR } from '../support/authenticator.ts'
 import { startConsole } from '../support/console.ts'
 import { ENGINES_BY_RUN } from '../support/engines.ts'
 import { own } from '../support/own.ts'
+import { challengeOf, createPasskey, joinNew, ORIGIN } from '../support/passkey.ts'
 import { type Call, createAddresses, PASSWORD, UNLIMITED } from '../support/service.ts'
 import { AUTH, cookie, cookieIn, SESSION_COOKIE } from '../support/session-client.ts'
 import { NAVIGATION, refreshIn } from '../support/visitor.ts'
 
 const CALLBACK = 'https://app.example.net/logged-in'
 const NEW_PASSWORD = 'seven green boats at noon'
+const DOMAIN = 'example.com'
+const CONSOLE_ORIGIN = 'https://console.example.com'
+/** The console has the same passkeys. */
+const SHARED = { PASSKEY_RP_ID: DOMAIN, ADMIN_ORIGIN: CONSOLE_ORIGIN }
 
 type Typed = {
   email: string
   password: string
   otp: string
   newApp: { secret: string; code(): string }
+  newPasskey: NewPasskey
+  factorId: string
 }
-const form = (path: string, fields: Record<string, string>): Call => ({
+const form = (path: string, { email, password, otp }: Typed, fields = {}): Call => ({
   path,
   headers: {
     'Sec-Fetch-Site': 'same-origin',
     'Content-Type': 'application/x-www-form-urlencoded',
   },
-  body: String(new URLSearchParams(fields)),
+  body: String(new URLSearchParams({ email, password, otp, ...fields })),
 })
 
 /** What each of these routes needs to open a session, for an account with a second factor. */
 const OPENING: Record<string, (typed: Typed) => Call> = {
-  'POST /api/v1/auth/login': ({ newApp: _, ...body }) => ({ body }),
+  'POST /api/v1/auth/login': ({ email, password, otp }) => ({ body: { email, password, otp } }),
   'POST /api/v1/auth/password': ({ email, password, otp }) => ({
     path: `${AUTH}/password`,
     body: { email, currentPassword: password, newPassword: NEW_PASSWORD, otp },
   }),
-  'POST /api/v1/auth/second-factor': ({ newApp, ...typed }) => ({
+  'POST /api/v1/auth/second-factor': ({ email, password, otp, newApp }) => ({
     path: SECOND_FACTOR,
-    body: { ...typed, secret: newApp.secret, newOtp: newApp.code() },
+    body: { email, password, otp, secret: newApp.secret, newOtp: newApp.code() },
   }),
-  'POST /login': ({ newApp: _, ...fields }) => form('/login', fields),
-  'POST /login/password': ({ newApp: _, ...fields }) =>
-    form('/login/password', { ...fields, 'new-password': NEW_PASSWORD }),
-  'POST /login/second-factor': ({ newApp, ...fields }) =>
-    form('/login/second-factor', {
-      ...fields,
-      ...{ secret: newApp.secret, 'new-otp': newApp.code() },
-    }),
-  'POST /login/second-factor/recovery-codes': ({ newApp: _, ...fields }) =>
-    form('/login/second-factor/recovery-codes', fields),
-  'POST /login/second-factor/:factor/remove': ({ newApp: _, ...fields }) =>
-    form('/login/second-factor/app/remove', fields),
+  'POST /login': typed => form('/login', typed),
+  'POST /login/password': typed => form('/login/password', typed, { 'new-password': NEW_PASSWORD }),
+  'POST /login/second-factor': typed => {
+    const { secret, code } = typed.newApp
+    return form('/login/second-factor', typed, { secret, 'new-otp': code() })
+  },
+  'POST /login/second-factor/passkey': typed => {
+    const fields = { name: 'A passkey', 'new-passkey': joinNew(typed.newPasskey) }
+    return form('/login/second-factor/passkey', typed, fields)
+  },
+  'POST /login/second-factor/recovery-codes': typed =>
+    form('/login/second-factor/recovery-codes', typed),
+  'POST /login/second-factor/:factor/remove': typed =>
+    form(`/login/second-factor/${typed.factorId}/remove`, typed),
 }
 /** It opens one by a code that comes from a session. */
 const REDEEMING = 'POST /api/v1/auth/code'
@@ -61,6 +71,7 @@ const REDEEMING = 'POST /api/v1/auth/code'
 const PAGES = [
   ...['GET /', 'GET /login', 'GET /login/password', 'GET /login/second-factor'],
   ...['GET /login/second-factor/recovery-codes', 'GET /login/second-factor/:factor/remove'],
+  ...['GET /login/second-factor/passkey', 'GET /api/v1/auth/passkey-challenge'],
   ...['GET /login/logout', 'POST /login/logout', 'GET /openapi.json', 'GET /docs'],
 ]
 const OTHERS = [
@@ -104,7 +115,7 @@ async function routesOf<T>(start: () => Promise<T>): Promise<{ started: T; route
 for (const engine of ENGINES_BY_RUN) {
   describe(`the routes that open a session, on ${engine}`, async () => {
     const { started, routes } = await routesOf(() =>
-      startConsole(engine, { ...UNLIMITED, CODE_CALLBACKS: CALLBACK }),
+      startConsole(engine, { ...UNLIMITED, ...SHARED, CODE_CALLBACKS: CALLBACK }),
     )
     const service = await own(Promise.resolve(started))
     const newAddress = createAddresses()
@@ -139,8 +150,12 @@ for (const engine of ENGINES_BY_RUN) {
       test(`${route} at ${port} opens one only with password and proof, whose session says so`, async () => {
         const { id, email, app, recoveryCodes } = await newUser()
         const newApp = createAuthenticator(service.now)
+        const [{ id: factorId = '' } = {}] = (await service.store.secondFactors.list(id)).factors
+        const challenge = await challengeOf({ call: callPort })
+        const client = { origin: callPort === call ? ORIGIN : CONSOLE_ORIGIN }
+        const newPasskey = createPasskey().create(challenge, { client, rpId: DOMAIN })
         const attempt = (otp: string, password = PASSWORD) =>
-          callPort(toCall({ email, password, otp, newApp }))
+          callPort(toCall({ email, password, otp, newApp, newPasskey, factorId }))
         const before = await liveOf(id)
         const [proof = '', another = ''] = recoveryCodes
         for (const [otp, password] of [

@@ -8,7 +8,7 @@ import { keyIdOf } from '../../src/keys/encryption.ts'
 import { readKeyFile, replaceKeyFile } from '../../src/keys/key-file.ts'
 import type { StoredKey } from '../../src/keys/key-set.ts'
 import { digestOf } from '../../src/system/identifiers.ts'
-import { byEmail, changeAt } from '../storage/fixtures.ts'
+import { byEmail, changeAt, NO_PROOFS } from '../storage/fixtures.ts'
 import {
   createAuthenticator,
   newUserWithApp,
@@ -42,6 +42,7 @@ import {
 
 const RECOVERY_CODE = /^[\da-hjkmnp-tv-z]{4}(-[\da-hjkmnp-tv-z]{4}){5}$/
 const MFA = ['pwd', 'otp', 'mfa']
+const CHANGES = ['secret', 'newPasskey', 'remove', 'recoveryCodes']
 const BROWSER = { 'Sec-Fetch-Site': 'same-origin' }
 const amrOf = (accessToken: string) => decodeJwt(accessToken).amr
 
@@ -232,8 +233,8 @@ for (const engine of ENGINES_BY_RUN) {
       const other = createAuthenticator(service.now)
       const without = await service.newUser()
       const cases: [email: string, body: object, fields: string[], reason?: string][] = [
-        [email, {}, ['secret', 'recoveryCodes']],
-        [email, { secret, recoveryCodes: true }, ['secret', 'recoveryCodes']],
+        [email, {}, CHANGES],
+        [email, { secret, recoveryCodes: true }, CHANGES],
         [email, { secret: 5, newOtp: '1' }, ['secret']],
         [email, { secret, newOtp: 5 }, ['newOtp']],
         [email, { secret }, ['newOtp']],
@@ -448,7 +449,7 @@ for (const engine of ENGINES_BY_RUN) {
       const [one, other] = [await newUser(), await newUser()]
       const [id, otherId] = [(await userOf(one.email)).id, (await userOf(other.email)).id]
       const { secondFactors } = service.store
-      const mine = await secondFactors.findProofs(id, '')
+      const mine = await secondFactors.findProofs(id, NO_PROOFS)
       assert.ok(mine.totp && !mine.totp.secret.includes(one.app.secret))
       await service.database.rows(
         `update second_factors set secret = '${mine.totp.secret}' where user_id = '${otherId}'`,
@@ -484,7 +485,7 @@ for (const engine of ENGINES_BY_RUN) {
     }
     const keyOfOwner = async () => {
       const user = await service.store.users.findByEmail(owner.email)
-      const { totp } = await service.store.secondFactors.findProofs(user?.id ?? '', '')
+      const { totp } = await service.store.secondFactors.findProofs(user?.id ?? '', NO_PROOFS)
       return keyIdOf(totp?.secret ?? '')
     }
     const newer = { ...old, kid: 'newer', k: randomBytes(32).toString('base64url') }

@@ -160,24 +160,25 @@ for (const engine of ENGINES) {
     const control = 'control, more writes'
     refused.push({
       ...{ name: control, reason: 'wrong-password', email: 'slow@example.com', password: WRONG },
-      otp: () => '',
+      ...{ like: 'without, wrong password', proof: () => ({ otp: '' }) },
     })
     const call = await callOnSocket(service)
     const attempts = Object.fromEntries(
-      refused.map(({ name, email, password, otp }) => [
+      refused.map(({ name, email, password, proof }) => [
         name,
         {
           // A code is that of the moment.
           get body() {
-            return { email, password, otp: otp() }
+            return { email, password, ...proof() }
           },
         },
       ]),
     )
     await assertAlike(async () => {
       const times = await measure({ call }, ROUNDS, WARM_UP_ROUNDS, attempts)
-      return Object.entries(times).map(([name, list]) => {
-        const comparison = compare(times['without, wrong password'] ?? [], list)
+      return refused.map(({ name, like }) => {
+        const list = times[name] ?? []
+        const comparison = compare(times[like] ?? [], list)
         const medianMs = rounded(median(list))
         const figures = `${engine}, ${name}: ${JSON.stringify({ ...comparison, medianMs })}`
         context.diagnostic(figures)

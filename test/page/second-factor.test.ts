@@ -290,7 +290,9 @@ for (const engine of ENGINES_BY_RUN) {
       service.advance(STEP_MS)
       const account = await visitor.get('/login')
       assert.equal(removalIn(account), undefined)
-      const removal = `${SET_UP}/${crypto.randomUUID()}/remove`
+      const { id = '' } = (await service.store.users.findByEmail(email)) ?? {}
+      const [factor] = (await service.store.secondFactors.list(id)).factors
+      const removal = `${SET_UP}/${factor?.id}/remove`
       const form = await visitor.get(removal)
       const removing = { email, password: PASSWORD, otp: app.code() }
       const refused = await visitor.submit(form, removal, removing)

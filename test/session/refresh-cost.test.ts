@@ -45,8 +45,8 @@ describe('the cost of a session', async () => {
   test('a refused login costs the same, whatever is wrong with its password or its code', async () => {
     const newAddress = createAddresses()
     const refused = await createRefused(service, newAddress)
-    const refuse = ({ email, password, otp }: Refused) => {
-      const call = { body: { email, password, otp: otp() }, from: newAddress() }
+    const refuse = ({ email, password, proof }: Refused) => {
+      const call = { body: { email, password, ...proof() }, from: newAddress() }
       return costOf(async () => assert.equal((await service.call(call)).status, 401))
     }
     // Connections prepare the statements when they use them for the first time.

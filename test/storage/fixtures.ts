@@ -4,6 +4,7 @@ import { createHash, randomUUID } from 'node:crypto'
 import type { Opening, ThrottleScope } from '../../src/domain/attempt.ts'
 import type { Change } from '../../src/domain/audit.ts'
 import type { Purged } from '../../src/domain/maintenance.ts'
+import type { NewFactor } from '../../src/domain/second-factor.ts'
 import type { Store } from '../../src/domain/store.ts'
 
 /** No user has this email. */
@@ -71,6 +72,15 @@ export function makeSuccessor(issuedAt: Date, expiresAt: Date) {
   return { id: randomUUID(), digest: randomUUID(), keyId: 'k', issuedAt, expiresAt, ...caller }
 }
 
+/** Those of the app are of no use without its secret. */
+export const NO_PROOFS = { recoveryDigest: '', credentialId: '', rpId: '' }
+
+/** An app whose secret no key decrypts. */
+export function makeFactor(usedTo: Date, id = randomUUID() as string): NewFactor {
+  const none = { name: null, credentialId: null, rpId: null }
+  return { id, kind: 'totp', secret: 'key.secret', usedTo, ...none }
+}
+
 /** A second factor that no key decrypts, and ten recovery codes. */
 export async function addTestFactor(store: Store, id: string, email: string, now: Date) {
   const user = await store.users.findById(id)
@@ -78,8 +88,7 @@ export async function addTestFactor(store: Store, id: string, email: string, now
   const scopes = makeScopes(email)
   await store.attempts.reserve(scopes, email, now)
   const recoveryDigests = Array.from({ length: 10 }, () => digest(randomUUID()))
-  const factor = { id: randomUUID(), secret: 'key.secret', usedTo: now }
-  const factors = { kind: 'set-totp' as const, ...factor, recoveryDigests }
+  const factors = { kind: 'set' as const, factor: makeFactor(now), recoveryDigests }
   const change = { newHash: null, factors, keptDeviceId: null }
   assert.ok(await openFor(store, user, scopes, now, undefined, undefined, { change }))
 }

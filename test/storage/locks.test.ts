@@ -14,6 +14,7 @@ import {
   changeAt,
   digest,
   insertTestUser,
+  makeFactor,
   makeScopes,
   makeSuccessor,
   openFor,
@@ -150,12 +151,12 @@ describe('locks on postgresql', async () => {
   const FACTORS_AFTER_USER: Record<string, (of: WithFactor) => Promise<unknown>> = {
     'a login with a code': ({ logInWith, code }) => logInWith(code),
     'a login with a recovery code': ({ logInWith, recovery }) => logInWith(recovery),
-    'a removal': ({ logInWith, code, id }) => logInWith(code, { kind: 'remove', id }),
+    'a removal': ({ logInWith, code, id }) => logInWith(code, { kind: 'remove', id, isLast: true }),
     'new recovery codes': ({ logInWith, code }) =>
       logInWith(code, { kind: 'new-recovery-codes', recoveryDigests: recoveryDigests() }),
     'a replacement': ({ logInWith, code }) => {
-      const set = { kind: 'set-totp', id: randomUUID(), secret: 'key.another' } as const
-      return logInWith(code, { ...set, usedTo: now, recoveryDigests: recoveryDigests() })
+      const set = { kind: 'set', factor: makeFactor(now) } as const
+      return logInWith(code, { ...set, recoveryDigests: recoveryDigests() })
     },
     'a reset': ({ userId }) => store.secondFactors.reset(userId, null, change),
     'the deletion of the user': ({ userId }) => store.users.delete(userId, change),

@@ -17,6 +17,7 @@ const EXEMPT: OperationName[] = [
   'users.countHashCosts',
   'secondFactors.countUsers',
   'secondFactors.countByKey',
+  'secondFactors.countByDomain',
   'migrations.apply',
   'migrations.list',
 ]

@@ -3,7 +3,6 @@
 import assert from 'node:assert/strict'
 import { createHmac, randomBytes } from 'node:crypto'
 import { toBase32 } from '../../src/login/totp.ts'
-import type { TestDatabase } from './engines.ts'
 import { type Answer, type Call, PASSWORD } from './service.ts'
 import { AUTH } from './session-client.ts'
 
@@ -58,17 +57,4 @@ export async function newUserWithApp(
   assert.equal(answer.status, 200, answer.text)
   service.advance(STEP_MS)
   return { email: user, app, answer, recoveryCodes: answer.json.data.recoveryCodes ?? [] }
-}
-
-/** So many factors of the kind that no code proves, in the place of keys with real ones. */
-export async function addPasskeys(
-  { rows }: TestDatabase,
-  userId: string,
-  count: number,
-): Promise<void> {
-  for (let number = 1; number <= count; number++) {
-    await rows(`insert into second_factors (user_id, kind, secret, name, credential_id, rp_id)
-      values ('${userId}', 'passkey', '${'k'.repeat(120)}', 'Key ${number}', 'credential ${number}',
-        'login.example.com')`)
-  }
 }

@@ -12,8 +12,10 @@ import {
   changeAt,
   digest,
   insertTestUser,
+  makeFactor,
   makeScopes,
   makeSuccessor,
+  NO_PROOFS,
   purgeAll,
 } from '../storage/fixtures.ts'
 import type { TestDatabase } from './engines.ts'
@@ -241,9 +243,9 @@ export async function useEverything(store: Store, database: TestDatabase): Promi
       await open(false, 100, changing(null, factors))
       factorsVersion++
     }
-    const set = { kind: 'set-totp', id, secret: 'key.secret', usedTo: now } as const
+    const set = { kind: 'set', factor: makeFactor(now, id) } as const
     await change({ ...set, recoveryDigests: [recoveryCode, ...others] })
-    const { totp } = await store.secondFactors.findProofs(userId, recoveryCode)
+    const { totp } = await store.secondFactors.findProofs(userId, NO_PROOFS)
     assert.equal(totp?.id, id)
     const code = { kind: 'totp', id, usedTo: later(30_000), secret: 'key.secret' } as const
     for (const used of [code, { kind: 'recovery-code', digest: recoveryCode } as const]) {
@@ -257,7 +259,13 @@ export async function useEverything(store: Store, database: TestDatabase): Promi
     assert.equal((await store.attempts.fail(failing, userId, now, guess)).guesses, 1)
     assert.equal((await store.secondFactors.list(userId)).recoveryCodesLeft, 9)
     await change({ kind: 'new-recovery-codes', recoveryDigests: others })
-    await change({ kind: 'remove', id })
+    const passkey = { kind: 'passkey', credentialId: 'c', rpId: 'example.com', name: 'A' } as const
+    const added = { ...makeFactor(now), ...passkey }
+    await change({ kind: 'set', factor: added, recoveryDigests: null })
+    const typed = { ...NO_PROOFS, ...passkey }
+    assert.equal((await store.secondFactors.findProofs(userId, typed)).passkey?.id, added.id)
+    await change({ kind: 'remove', id: added.id, isLast: false })
+    await change({ kind: 'remove', id, isLast: true })
     for (const password of [null, { hash: 'a hash', temporaryUntil: now }]) {
       await change({ ...set, recoveryDigests: others })
       assert.ok(await store.secondFactors.reset(userId, password, changeAt(now)))

@@ -57,7 +57,15 @@ export type Body = {
     next?: string
     location: string
     recoveryCodes?: string[]
-    factors: { id: string; kind: string; createdAt: string; lastUsedAt: string | null }[]
+    challenge?: string
+    rpId?: string
+    factors: {
+      id: string
+      kind: string
+      name: string | null
+      createdAt: string
+      lastUsedAt: string | null
+    }[]
     recoveryCodesLeft: number
   }
   error: {

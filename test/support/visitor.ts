@@ -54,14 +54,14 @@ export function createVisitor(service: Pick<TestService, 'call'>, from = '127.0.
     get,
     post,
     logIn: (email: string, password = PASSWORD, path = '/login') => post(path, { email, password }),
-    /** Sends the form whose action begins so, with its hidden fields. */
-    submit({ text }: Answer, action: string, fields: Record<string, string> = {}) {
+    /** Sends the form whose action begins so, with its hidden fields; `to`: where a button of its own leads. */
+    submit({ text }: Answer, action: string, fields: Record<string, string> = {}, to = '') {
       const forms = [...text.matchAll(/<form [^>]*action="([^"]*)">.*?<\/form>/gs)]
       const [html, path] = forms.find(([, given = '']) => given.startsWith(action)) ?? []
       assert.ok(html && path, `no form ${action} in ${text}`)
-      const hidden = [...html.matchAll(/type="hidden" name="(\w+)" value="([^"]*)"/g)]
+      const hidden = [...html.matchAll(/type="hidden" name="([\w-]+)" value="([^"]*)"/g)]
       const given = hidden.map(([, name = '', value = '']) => [name, unescaped(value)])
-      return post(unescaped(path), { ...Object.fromEntries(given), ...fields })
+      return post(to || unescaped(path), { ...Object.fromEntries(given), ...fields })
     },
   }
 }

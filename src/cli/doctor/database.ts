@@ -50,6 +50,7 @@ export async function checkDatabase(config: Config, clock: () => Date): Promise<
         await checkHashes(store.users, config.bcryptCost),
         await checkEmails(store.users),
         ...(await checkFactors(config, store.secondFactors)),
+        ...(await checkPasskeys(config, store.secondFactors)),
         ...checkTokens(config, await store.adminTokens.list(ALL_TOKENS), now),
         ...(await checkRotation(config, store.audit)),
       ]
@@ -106,6 +107,20 @@ async function checkFactors(
   const advice =
     'restore the file of a backup; without it, these users need a reset ("users reset-second-factor")'
   return [problem('second factors', `${detail}: ${advice}`)]
+}
+
+/** Browsers use a passkey only for the domain that it was made for, so that a new host name makes it useless. */
+async function checkPasskeys(
+  { passkeyRpId }: Config,
+  secondFactors: SecondFactorStore,
+): Promise<Finding[]> {
+  const others = (await secondFactors.countByDomain()).filter(({ rpId }) => rpId !== passkeyRpId)
+  if (others.length === 0) return []
+  const bound = others.map(({ rpId, passkeys }) => `${passkeys} to ${rpId}`).join(', ')
+  const now = passkeyRpId ?? 'none, because its host is an IP address'
+  const detail = `some are bound to another domain than that of this service (${now}): ${bound}`
+  const advice = 'set PASSKEY_RP_ID to it if JWT_ISSUER allows, or let their users add new ones'
+  return [warning('passkeys', `${detail}; ${advice}`)]
 }
 
 function checkDatabaseClock(offsetMs: number): Finding {

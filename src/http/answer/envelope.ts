@@ -77,9 +77,11 @@ export type Details = {
   /** What is wrong with the field, for programs. */
   reason?: string
   retryAfterSeconds?: number
-  /** For pages: a new password is not enough, the user's role demands a second factor. */
+  /** For pages, like the next two: the user, whose password is right. */
+  userId?: string
+  /** A new password is not enough, the user's role demands a second factor. */
   isFactorRequired?: boolean
-  /** For pages: the user, whose password is right, has a second factor. */
+  /** The user has a second factor. */
   hasSecondFactor?: boolean
   /** The caller sent an invalid token; the challenge then says so (RFC 6750). */
   isTokenRefused?: boolean

@@ -117,6 +117,7 @@ function toParameters(place: string, { properties = {}, required = [] }: JsonSch
  */
 function withEnds(schema: JsonSchema | undefined, maxLength: number): JsonSchema {
   const ended = Object.entries(schema?.properties ?? {}).map(([name, field]) => {
+    if (field.properties) return [name, withEnds(field, maxLength)]
     return [name, field.type === 'string' && !field.enum ? { maxLength, ...field } : field]
   })
   return { ...schema, properties: Object.fromEntries(ended) }

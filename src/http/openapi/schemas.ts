@@ -40,7 +40,7 @@ export const SESSION_FIELDS = {
   ip: { type: 'string', examples: ['203.0.113.9'] },
   amr: {
     type: 'array',
-    items: { type: 'string', enum: ['pwd', 'otp', 'mfa'] },
+    items: { type: 'string', enum: ['pwd', 'otp', 'pop', 'mfa'] },
     description: 'How the user logged in (RFC 8176); `mfa`: with a second factor.',
   },
 }

@@ -1,21 +1,20 @@
 // POST /api/v1/auth/password: a login that also replaces the password.
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import type { LoginAttempt, LoginOutcome } from '../../login/attempt.ts'
 import type { ChangeDeps } from '../../login/changes.ts'
 import { findPasswordFlaw } from '../../login/password-rules.ts'
 import type { Details } from '../answer/envelope.ts'
 import { object, operation, success } from '../openapi/operation.ts'
 import { refuse } from '../request/log.ts'
 import {
-  answerLogin,
   EMAIL,
   LOGIN_DATA,
   LOGIN_HEADERS,
-  OTP,
+  type LogIn,
+  logIn,
   PASSWORD,
+  PROOF,
   type SendOpened,
   type Sent,
-  toAttempt,
 } from './login.ts'
 import { detailsOf } from './new-password.ts'
 
@@ -31,7 +30,7 @@ export const CHANGE_PASSWORD_OPERATION = operation({
   description:
     'A login that also replaces the password. It needs no session, counts failed attempts like a login, and is answered like one. All other sessions of the user end, and all other devices are forgotten. A temporary password can be used here only, and once.',
   security: [],
-  body: object({ email: EMAIL, currentPassword: PASSWORD, newPassword: NEW_PASSWORD, otp: OTP }, [
+  body: object({ email: EMAIL, currentPassword: PASSWORD, newPassword: NEW_PASSWORD, ...PROOF }, [
     'email',
     'currentPassword',
     'newPassword',
@@ -47,17 +46,17 @@ export const CHANGE_PASSWORD_OPERATION = operation({
   ],
 })
 
-type Body = Record<'email' | 'currentPassword' | 'newPassword', string> & { otp?: string }
+type Body = Sent & Record<'currentPassword' | 'newPassword', string>
 
 export function changePasswordRoute(deps: NewPasswordDeps) {
   return async (request: FastifyRequest, reply: FastifyReply) => {
-    const { email, currentPassword: password, newPassword, otp } = request.body as Body
-    return changeCredentials(deps, request, reply, { email, password, newPassword, otp })
+    const { email, currentPassword: password, newPassword, otp, passkey } = request.body as Body
+    return changeCredentials(deps, request, reply, { email, password, newPassword, otp, passkey })
   }
 }
 
 export type NewPasswordDeps = {
-  login: (attempt: LoginAttempt) => Promise<LoginOutcome>
+  login: LogIn
   passwordRules: ChangeDeps['passwordRules']
 }
 
@@ -74,7 +73,7 @@ export async function changeCredentials(
     const details = await problemWithNewPassword(deps, newPassword, password)
     if (details) return refuse(request, reply, 'VALIDATION_ERROR', details)
   }
-  return answerLogin(request, reply, await deps.login(toAttempt(request, sent)), send)
+  return logIn(deps.login, request, reply, sent, send)
 }
 
 /** Null if there is none. What depends on the user is judged after the current password is verified. */

@@ -1,14 +1,18 @@
 // GET and POST /login/second-factor and below: the forms that set up, replace or remove a second factor, and make new
 // recovery codes. They do the same as the operation of the API.
 import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { Factor } from '../../domain/second-factor.ts'
 import type { FactorRequest } from '../../login/attempt.ts'
+import type { NewPasskey } from '../../login/passkey.ts'
 import { makeSecret, parseSecret, toBase32 } from '../../login/totp.ts'
+import { listOwnFactors } from '../../session/own-sessions.ts'
 import { askingAgainPage } from '../page/layout.ts'
 import { recoveryCodesPage } from '../page/recovery-codes.ts'
-import { type FactorForm, factorPage } from '../page/second-factor.ts'
+import { type FactorForm, factorPage, isFactorForm } from '../page/second-factor.ts'
+import type { TextKey } from '../page/texts.ts'
 import { formOf } from '../request/body.ts'
 import { refuse } from '../request/log.ts'
-import { cookieOfForm, type FormDeps, missingIn } from './forms.ts'
+import { cookieOfForm, type FormDeps, missingIn, proofIn } from './forms.ts'
 import type { LoggedIn } from './login.ts'
 import { csrfOf, frameOf, mustAskAgain, redirectDone, sendPage, visitorOf } from './page.ts'
 import { changeSecondFactor, type SecondFactorDeps, sendUnavailable } from './second-factor.ts'
@@ -25,35 +29,48 @@ export function factorPageRoute(deps: FactorDeps, kind: Kind) {
     if (access.kind === 'limited') return sendDenied(request, reply, access)
     const path = pathOf(request)
     if (mustAskAgain(request)) return sendPage(reply, askingAgainPage(frame, path))
-    const isSetUp = kind === 'set-totp'
-    if (access.kind !== 'granted' || !(isSetUp || access.live.hasSecondFactor)) {
-      return reply.redirect(frame.href('/login'), 303)
-    }
+    const toLogin = () => reply.redirect(frame.href('/login'), 303)
+    if (access.kind !== 'granted') return toLogin()
+    const { user } = access.live
+    const { factors } = await listOwnFactors(deps.sessions, access.live)
+    const factor = factors.find(({ id }) => id === factorIdIn(request))
+    const shown = formFor(kind, factors, factor)
+    if (!shown) return toLogin()
+    const isSetUp = kind === 'set-totp' || kind === 'add-passkey'
     if (isSetUp && !deps.canSetUp()) return sendUnavailable(reply)
-    const { user, hasSecondFactor } = access.live
-    const form = factorFormOf(request, kind, hasSecondFactor)
-    const state = { path, email: user.email, csrf: csrfOf(request) }
-    return sendPage(reply, factorPage(frame, form, state))
+    const exclude = factors.flatMap(({ credentialId }) => credentialId ?? []).join(' ')
+    const own = { secret: makeSecret(), name: factor?.name ?? '', user: user.id, exclude }
+    const hasPasskey = exclude !== ''
+    const state = { path, email: user.email, csrf: csrfOf(request), hasPasskey }
+    return sendPage(reply, factorPage(frame, { ...own, kind: shown }, state))
   }
 }
 
-/** The form to show. After a refusal, `hasSecondFactor` is whether the form has asked for a code of it. */
-export function factorFormOf(
-  request: FastifyRequest,
-  kind: Kind,
-  hasSecondFactor: boolean,
-): FactorForm {
-  if (kind === 'remove-totp') return { kind: 'turn-off' }
-  if (kind === 'new-recovery-codes') return { kind: 'new-codes' }
-  const secret = secretOf(request)
-  if (formOf(request)['new-password'] !== undefined) return { kind: 'set-up-both', secret }
-  return { kind: hasSecondFactor ? 'replace' : 'set-up', secret }
+/** What a user with these factors is shown; null if there is nothing to change. */
+function formFor(kind: Kind, factors: Factor[], factor?: Factor): FactorForm['kind'] | null {
+  const isFirst = factors.length === 0
+  const hasApp = factors.some(factor => factor.kind === 'totp')
+  switch (kind) {
+    case 'set-totp':
+      return hasApp ? 'replace-totp' : isFirst ? kind : 'add-totp'
+    case 'add-passkey':
+      return isFirst ? 'first-passkey' : kind
+    case 'remove':
+      return factor ? (factors.length === 1 ? 'turn-off' : kind) : null
+    case 'new-recovery-codes':
+      return isFirst ? null : kind
+  }
 }
 
-/** After a refusal it stays the same, or the app would have to scan another one. */
-export function secretOf(request: FastifyRequest): string {
-  const sent = parseSecret(formOf(request).secret ?? '')
-  return sent ? toBase32(sent) : makeSecret()
+/** The form that was sent. Its secret stays the same, or the app would have to scan another one. */
+export function sentForm(request: FastifyRequest, kind: Kind): FactorForm {
+  const { form = '', secret = '', name = '', user = '', exclude = '' } = formOf(request)
+  const parsed = parseSecret(secret)
+  return {
+    kind: isFactorForm(form) ? form : kind,
+    secret: parsed ? toBase32(parsed) : makeSecret(),
+    ...{ name, user, exclude },
+  }
 }
 
 /** A request line may name a host too: the form must not be sent there. */
@@ -61,39 +78,73 @@ export function pathOf({ url }: FastifyRequest): string {
   return /\/login\/[^?]*/.exec(url)?.[0] ?? ''
 }
 
+const factorIdIn = ({ params }: FastifyRequest) =>
+  (params as { factor?: string }).factor?.toLowerCase() ?? ''
+
 export function factorFormRoute(deps: FactorDeps, kind: Kind) {
   return async (request: FastifyRequest, reply: FastifyReply) => {
     const shown = cookieOfForm(request)
     if (shown.kind === 'cross-site') return sendDenied(request, reply, shown)
-    const { email = '', password = '', otp, secret = '', ...form } = formOf(request)
+    const { email = '', password = '', name, ...form } = formOf(request)
+    if (kind === 'add-passkey' && name === undefined) {
+      // The form that sets up an app has led here.
+      const state = { path: pathOf(request), email, csrf: csrfOf(request) }
+      return sendPage(
+        reply,
+        factorPage(frameOf(deps.page, request), sentForm(request, kind), state),
+      )
+    }
+    const { otp, passkey } = proofIn(request)
     const newPassword = form['new-password']
     const newOtp = form['new-otp'] ?? ''
-    const isSetUp = kind === 'set-totp'
-    const fields = missingIn({ email, password, otp, newPassword, ...(isSetUp && { newOtp }) })
+    const newPasskey = form['new-passkey'] ?? ''
+    const fields = missingIn({
+      ...{ email, password, newPassword, otp: passkey ? undefined : otp },
+      ...(kind === 'set-totp' && { newOtp }),
+      ...(kind === 'add-passkey' && { name, newPasskey }),
+    })
     if (fields.length > 0) return refuse(request, reply, 'VALIDATION_ERROR', { fields })
-    const change = {
-      ...{ email, password, otp, newPassword },
-      factorRequest: isSetUp ? { kind, secret, newOtp } : { kind },
+    const requests: Record<Kind, FactorRequest> = {
+      'set-totp': { kind: 'set-totp', secret: form.secret ?? '', newOtp },
+      'add-passkey': { kind: 'add-passkey', passkey: newPasskeyIn(newPasskey, name ?? '') },
+      remove: { kind: 'remove', id: factorIdIn(request) },
+      'new-recovery-codes': { kind: 'new-recovery-codes' },
     }
+    const change = { email, password, otp, passkey, newPassword, factorRequest: requests[kind] }
     return changeSecondFactor(deps, request, reply, change, (reply, outcome) =>
-      sendChanged(deps, request, reply, outcome),
+      sendChanged(deps, request, reply, kind, outcome),
     )
   }
+}
+
+/** Joined like the parts of a passkey that is used. */
+function newPasskeyIn(text: string, name: string): NewPasskey {
+  const [id = '', publicKey = '', algorithm, clientDataJSON = '', authenticatorData = ''] =
+    text.split('.')
+  return { id, name, publicKey, algorithm: Number(algorithm), clientDataJSON, authenticatorData }
+}
+
+const SAID: Partial<Record<FactorForm['kind'], TextKey>> = {
+  'replace-totp': 'appReplaced',
+  'add-totp': 'appAdded',
+  'new-recovery-codes': 'newCodesMade',
 }
 
 function sendChanged(
   { page, sessions }: FactorDeps,
   request: FastifyRequest,
   reply: FastifyReply,
-  { user, secondFactor: { recoveryCodes: codes, change } }: LoggedIn,
+  kind: Kind,
+  { user, secondFactor: { recoveryCodes: codes, isOn } }: LoggedIn,
 ) {
-  if (codes === null) return redirectDone(page, request, reply, 'turned-off')
-  const isReplaced = formOf(request).otp !== undefined
-  const said =
-    change === 'new-recovery-codes' ? 'newCodesMade' : isReplaced ? 'appReplaced' : 'turnedOn'
+  if (codes === null) {
+    const removed = isOn ? 'removed' : 'turned-off'
+    return redirectDone(page, request, reply, kind === 'remove' ? removed : 'passkey-added')
+  }
   // In another language there would be no codes.
   const frame = { ...frameOf(page, request, ['prompt', 'after']), others: [] }
   const { host } = new URL(sessions.tokens.issuer)
   const made = { email: user.email, host, at: sessions.clock() }
-  return sendPage(reply, recoveryCodesPage(frame, codes, frame.text(said), made))
+  const said = frame.text(SAID[sentForm(request, kind).kind] ?? 'turnedOn')
+  return sendPage(reply, recoveryCodesPage(frame, codes, said, made))
 }

@@ -2,7 +2,7 @@
 import type { IncomingMessage } from 'node:http'
 import { parse } from 'node:querystring'
 import type { FastifyRequest } from 'fastify'
-import type { FactorRequest } from '../../login/attempt.ts'
+import type { FactorFlaw, FactorRequest } from '../../login/attempt.ts'
 import type { PasswordFlaw } from '../../login/password-rules.ts'
 import { type Details, type FailureCode, type ShowFailure, statusOf } from '../answer/envelope.ts'
 import type { RawPage } from '../connection/protocol-errors.ts'
@@ -10,11 +10,11 @@ import type { FormState } from '../page/fields.ts'
 import { loginPage, passwordPage } from '../page/forms.ts'
 import { type Frame, failurePage, frameFor, type Notice } from '../page/layout.ts'
 import type { Page } from '../page/page.ts'
-import { factorPage } from '../page/second-factor.ts'
+import { type FactorForm, factorPage } from '../page/second-factor.ts'
 import type { TextKey } from '../page/texts.ts'
 import { formOf } from '../request/body.ts'
 import { destinationOf } from './destination.ts'
-import { factorFormOf, pathOf, secretOf } from './factor-forms.ts'
+import { pathOf, sentForm } from './factor-forms.ts'
 import {
   csrfOf,
   frameOf,
@@ -50,6 +50,14 @@ const FLAWS: Record<PasswordFlaw, TextKey> = {
   unchanged: 'newPasswordUnchanged',
 }
 
+const REASONS: Record<string, TextKey> = {
+  demanded: 'lastDemanded',
+  too_many_passkeys: 'passkeysFull',
+  invalid_passkey: 'passkeyNotMade',
+  wrong_origin: 'passkeyNotMade',
+  challenge_expired: 'passkeyNotMade',
+} satisfies Partial<Record<FactorFlaw['reason'], TextKey>>
+
 export function showLoginFailure(deps: PageDeps): ShowFailure {
   return showFormFailure(deps, (frame, request, state) => {
     const asked = destinationOf(request, deps.config)
@@ -63,7 +71,7 @@ export function showPasswordFailure(deps: PageDeps): ShowFailure {
 
 export function showFactorFailure(deps: PageDeps, kind: FactorRequest['kind']): ShowFailure {
   return showFormFailure(deps, (frame, request, state) => {
-    const form = factorFormOf(request, kind, formOf(request).otp !== undefined)
+    const form = sentForm(request, kind)
     return factorPage(frame, form, { ...state, path: pathOf(request) })
   })
 }
@@ -77,16 +85,18 @@ function showFormFailure(
 ): ShowFailure {
   return (request, reply, code, details) => {
     const frame = frameOf(deps.page, request)
-    const { known, otp: typed } = formOf(request)
+    const { known, otp: typed, passkey } = formOf(request)
     const isEmailKnown = known === '1'
     const otp = otpFieldOf(deps, request, isEmailKnown ? typed !== undefined : null)
     const refusal = REFUSALS[isEmailKnown ? 'known' : 'typed'][otp === 'none' ? 0 : 1]
-    const shown = { otp, csrf: csrfOf(request), isEmailKnown }
+    const hasPasskey = passkey !== undefined
+    const shown = { otp, hasPasskey, csrf: csrfOf(request), isEmailKnown }
     const state = { ...stateOf(frame, request, code, details, refusal), ...shown }
     const { isFactorRequired = code === 'SECOND_FACTOR_REQUIRED' } = details
     const isForced = code === 'PASSWORD_CHANGE_REQUIRED'
     if (isFactorRequired) {
-      const form = { kind: isForced ? 'set-up-both' : 'set-up', secret: secretOf(request) } as const
+      const kind: FactorForm['kind'] = isForced ? 'set-both' : 'set-totp'
+      const form = { ...sentForm(request, 'set-totp'), kind, user: details.userId ?? '' }
       const notice = information(frame.text(isForced ? 'bothDemanded' : 'twoStepsDemanded'))
       return sendPage(reply, factorPage(frame, form, { ...state, notice, path: SET_UP }))
     }
@@ -137,6 +147,7 @@ function stateOf(
     min: page.passwordMinLength,
   })
   const errors: FormState['errors'] = {
+    ...(fields.includes('name') && { name: text('passkeyNameMissing') }),
     ...(fields.includes('email') && { email: text('emailInvalid') }),
     ...(fields.includes('password') && { password: text('passwordMissing') }),
     ...(fields.includes('newPassword') && { 'new-password': flaw }),
@@ -145,7 +156,8 @@ function stateOf(
     }),
     ...(fields.includes('otp') && { otp: text('otpMissing') }),
   }
-  const own = reason === 'demanded' ? 'lastDemanded' : undefined
+  const isPasskeyMissing = fields.includes('newPasskey') && !reason
+  const own = isPasskeyMissing ? 'passkeyScript' : REASONS[reason ?? '']
   const key = code === 'INVALID_CREDENTIALS' ? refusal : own
   return {
     email: formOf(request).email ?? '',

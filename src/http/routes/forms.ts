@@ -2,13 +2,14 @@
 // leads to a page of its own; a refusal is a page, see form-failures.ts.
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { LiveSession } from '../../domain/session.ts'
+import type { Assertion } from '../../login/passkey.ts'
 import { endOtherSessions, endOwnSession } from '../../session/own-sessions.ts'
 import { isUuid } from '../../system/identifiers.ts'
 import { formOf } from '../request/body.ts'
 import { refuse } from '../request/log.ts'
 import { changeCredentials, type NewPasswordDeps } from './change-password.ts'
 import { reportEnded } from './ended-session.ts'
-import { answerLogin, toAttempt } from './login.ts'
+import { logIn } from './login.ts'
 import { logOut } from './logout.ts'
 import { frameOf, type PageDeps, redirectDone } from './page.ts'
 import { accessBy, cookieOf, sendDenied } from './session-access.ts'
@@ -17,13 +18,11 @@ export type FormDeps = PageDeps & NewPasswordDeps
 
 export function loginFormRoute({ page, login }: FormDeps) {
   return async (request: FastifyRequest, reply: FastifyReply) => {
-    const { email = '', password = '', otp } = formOf(request)
+    const { email = '', password = '' } = formOf(request)
     const fields = missingIn({ email, password })
     if (fields.length > 0) return refuse(request, reply, 'VALIDATION_ERROR', { fields })
-    const outcome = await login(toAttempt(request, { email, password, otp }))
-    return answerLogin(request, reply, outcome, () =>
-      redirectDone(page, request, reply, 'logged-in'),
-    )
+    const sent = { email, password, ...proofIn(request) }
+    return logIn(login, request, reply, sent, () => redirectDone(page, request, reply, 'logged-in'))
   }
 }
 
@@ -31,14 +30,23 @@ export function passwordFormRoute(deps: FormDeps) {
   return async (request: FastifyRequest, reply: FastifyReply) => {
     const shown = cookieOfForm(request)
     if (shown.kind === 'cross-site') return sendDenied(request, reply, shown)
-    const { email = '', password = '', otp, known, ...form } = formOf(request)
+    const { email = '', password = '', known, ...form } = formOf(request)
     const change = { email, password, newPassword: form['new-password'] ?? '' }
-    const fields = missingIn({ ...change, ...(known === '1' && { otp }) })
+    const { otp, passkey } = proofIn(request)
+    const fields = missingIn({ ...change, ...(known === '1' && !passkey && { otp }) })
     if (fields.length > 0) return refuse(request, reply, 'VALIDATION_ERROR', { fields })
-    return changeCredentials(deps, request, reply, { ...change, otp }, () =>
+    return changeCredentials(deps, request, reply, { ...change, otp, passkey }, () =>
       redirectDone(deps.page, request, reply, 'changed'),
     )
   }
+}
+
+/** The script has joined the parts of a passkey, which have no dots. */
+export function proofIn(request: FastifyRequest) {
+  const { otp, passkey = '' } = formOf(request)
+  const [id = '', clientDataJSON = '', authenticatorData = '', signature = ''] = passkey.split('.')
+  const assertion: Assertion = { id, clientDataJSON, authenticatorData, signature }
+  return { otp, passkey: passkey === '' ? undefined : assertion }
 }
 
 /** The names of fields that were left empty. Only a password may consist of spaces. */

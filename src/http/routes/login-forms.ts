@@ -24,7 +24,8 @@ export function addLoginForms(app: FastifyInstance, pages: FactorDeps): void {
   for (const [url, kind] of [
     ['/login/second-factor', 'set-totp'],
     ['/login/second-factor/recovery-codes', 'new-recovery-codes'],
-    ['/login/second-factor/:factor/remove', 'remove-totp'],
+    ['/login/second-factor/passkey', 'add-passkey'],
+    ['/login/second-factor/:factor/remove', 'remove'],
   ] as const) {
     app.get(url, pageConfig(showFailure), factorPageRoute(pages, kind))
     app.post(url, form(showFactorFailure(pages, kind)), factorFormRoute(pages, kind))

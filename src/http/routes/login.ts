@@ -1,6 +1,7 @@
 // POST /api/v1/auth/login: turns the request into an attempt, and its outcome into an answer and log lines.
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { LoginAttempt, LoginOutcome } from '../../login/attempt.ts'
+import type { Assertion } from '../../login/passkey.ts'
 import { sendFailure, sendTokens } from '../answer/envelope.ts'
 import { header, named, object, operation, success, whole } from '../openapi/operation.ts'
 import { CSRF_TOKEN_HEADER, TOKENS } from '../openapi/schemas.ts'
@@ -13,7 +14,7 @@ import {
   setSessionCookie,
 } from '../request/cookies.ts'
 import { sendCsrfToken } from '../request/csrf.ts'
-import { logCounted, loggedEmail, logOf } from '../request/log.ts'
+import { logCounted, loggedEmail, logOf, refuse } from '../request/log.ts'
 import { reportEnded } from './ended-session.ts'
 import { detailsOfFactor } from './factor-flaw.ts'
 import { detailsOf } from './new-password.ts'
@@ -39,6 +40,19 @@ export const OTP = {
   examples: ['492039'],
 }
 
+/** A part of what a browser returns of a passkey. */
+export const BASE64URL = { type: 'string', examples: ['eyJ0eXBlIjoid2ViYXV0aG4u…'] }
+export const PASSKEY = {
+  ...whole({
+    id: BASE64URL,
+    clientDataJSON: BASE64URL,
+    authenticatorData: BASE64URL,
+    signature: BASE64URL,
+  } satisfies Record<keyof Assertion, object>),
+  description: 'In place of `otp`: what `navigator.credentials.get()` returned, in base64url.',
+}
+export const PROOF = { otp: OTP, passkey: PASSKEY }
+
 export const LOGIN_DATA = named('Tokens', whole(TOKENS))
 export const LOGIN_HEADERS = {
   ...CSRF_TOKEN_HEADER,
@@ -54,7 +68,7 @@ export const LOGIN_OPERATION = operation({
   description:
     'Opens a session. A browser, which sends `Sec-Fetch-Site`, also gets a session cookie, a device cookie and a CSRF token. Without use, a refresh token is valid for 7 days and a session cookie for 30 minutes (`SESSION_IDLE_MINUTES`). A session ends when neither is valid, and at the latest 30 days (`SESSION_MAX_DAYS`) after the login.',
   security: [],
-  body: object({ email: EMAIL, password: PASSWORD, otp: OTP }, ['email', 'password']),
+  body: object({ email: EMAIL, password: PASSWORD, ...PROOF }, ['email', 'password']),
   response: success('The session is open.', LOGIN_DATA, LOGIN_HEADERS),
   failures: [
     'VALIDATION_ERROR',
@@ -66,27 +80,43 @@ export const LOGIN_OPERATION = operation({
   ],
 })
 
-export function loginRoute(login: (attempt: LoginAttempt) => Promise<LoginOutcome>) {
+export type LogIn = (attempt: LoginAttempt) => Promise<LoginOutcome>
+
+export function loginRoute(login: LogIn) {
   return async (request: FastifyRequest, reply: FastifyReply) => {
-    const { email, password, otp } = request.body as Sent
-    const outcome = await login(toAttempt(request, { email, password, otp }))
-    return answerLogin(request, reply, outcome)
+    const { email, password, otp, passkey } = request.body as Sent
+    return logIn(login, request, reply, { email, password, otp, passkey })
   }
 }
 
 /** What a body or a form says of an attempt. */
 export type Sent = Pick<LoginAttempt, 'email' | 'password' | 'newPassword' | 'factorRequest'> & {
   otp?: string | undefined
+  passkey?: Assertion | undefined
+}
+
+export async function logIn(
+  login: LogIn,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  sent: Sent,
+  send?: SendOpened,
+) {
+  if (sent.passkey && sent.otp?.trim()) {
+    const message = 'Send a code or a passkey, not both'
+    return refuse(request, reply, 'VALIDATION_ERROR', { fields: ['otp', 'passkey'], message })
+  }
+  return answerLogin(request, reply, await login(toAttempt(request, sent)), send)
 }
 
 /** Takes these fields only, whatever else a body has. */
-export function toAttempt(
+function toAttempt(
   request: FastifyRequest,
-  { email, password, otp = '', newPassword, factorRequest }: Sent,
+  { email, password, otp = '', passkey, newPassword, factorRequest }: Sent,
 ): LoginAttempt {
   return {
     ...{ email, password, newPassword, factorRequest },
-    proof: { otp },
+    proof: { otp, passkey: passkey ?? null },
     client: clientOf(request),
     deviceToken: deviceCookieOf(request),
     sessionCookie: sessionCookieOf(request),
@@ -94,7 +124,7 @@ export function toAttempt(
 }
 
 const FACTOR_LINES = {
-  'set-totp': { event: 'second_factor.set' },
+  set: { event: 'second_factor.set' },
   'new-recovery-codes': { event: 'recovery_codes.made' },
   remove: { event: 'second_factor.removed' },
 } as const
@@ -110,7 +140,7 @@ function sendOpened(reply: FastifyReply, { user, session, secondFactor }: Logged
 /** Answers a login that succeeded. */
 export type SendOpened = (reply: FastifyReply, outcome: LoggedIn) => void
 
-export async function answerLogin(
+async function answerLogin(
   request: FastifyRequest,
   reply: FastifyReply,
   outcome: LoginOutcome,
@@ -146,13 +176,17 @@ export async function answerLogin(
     case 'change-required': {
       const { userId, hasSecondFactor, isFactorRequired } = outcome
       logOf(request).info({ event: 'password.change_required', userId })
-      return sendFailure(reply, 'PASSWORD_CHANGE_REQUIRED', { hasSecondFactor, isFactorRequired })
+      const details = { userId, hasSecondFactor, isFactorRequired }
+      return sendFailure(reply, 'PASSWORD_CHANGE_REQUIRED', details)
     }
     case 'second-factor-required':
       logOf(request).info({ event: 'second_factor.required', userId: outcome.userId })
-      return sendFailure(reply, 'SECOND_FACTOR_REQUIRED')
+      return sendFailure(reply, 'SECOND_FACTOR_REQUIRED', { userId: outcome.userId })
     case 'unfit-factor':
-      logOf(request).info({ event: 'second_factor.refused', userId: outcome.userId })
+      logOf(request).info({
+        event: 'second_factor.refused',
+        ...{ userId: outcome.userId, reason: outcome.flaw.reason },
+      })
       return sendFailure(reply, 'VALIDATION_ERROR', detailsOfFactor(outcome.flaw))
     case 'unfit-password':
       logOf(request).info({ event: 'password.refused', userId: outcome.userId })

@@ -61,6 +61,8 @@ type Done =
   | 'logged-in'
   | 'changed'
   | 'turned-off'
+  | 'removed'
+  | 'passkey-added'
   | 'ended'
   | 'others-ended'
   | 'logged-out'
@@ -69,6 +71,8 @@ type Done =
 const SAID_WITH_SESSION = new Map<unknown, TextKey>([
   ['changed', 'passwordChanged'],
   ['turned-off', 'turnedOff'],
+  ['removed', 'removed'],
+  ['passkey-added', 'passkeyAdded'],
   ['ended', 'oneEnded'],
   ['others-ended', 'othersEnded'],
 ] satisfies [Done, TextKey][])
@@ -257,9 +261,10 @@ export function passwordPageRoute(deps: PageDeps) {
     if (mustAskAgain(request)) return sendPage(reply, askingAgainPage(frame, '/login/password'))
     const [email, csrf] = [emailOf(access), csrfOf(request)]
     const isEmailKnown = access.kind === 'granted'
-    const hasSecondFactor = isEmailKnown ? access.live.hasSecondFactor : null
-    const otp = otpFieldOf(deps, request, hasSecondFactor)
-    return sendPage(reply, passwordPage(frame, { email, otp, csrf, isEmailKnown }))
+    const factors = isEmailKnown ? (await listOwnFactors(deps.sessions, access.live)).factors : []
+    const otp = otpFieldOf(deps, request, isEmailKnown ? factors.length > 0 : null)
+    const hasPasskey = factors.some(({ kind }) => kind === 'passkey')
+    return sendPage(reply, passwordPage(frame, { email, otp, hasPasskey, csrf, isEmailKnown }))
   }
 }
 

@@ -1,12 +1,22 @@
 // POST /api/v1/auth/second-factor: a login that also changes the user's second factors.
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { FactorRequest } from '../../login/attempt.ts'
+import { isSetUp } from '../../login/changes.ts'
+import type { NewPasskey, PasskeyRules } from '../../login/passkey.ts'
 import { sendFailure } from '../answer/envelope.ts'
-import { named, object, operation, success } from '../openapi/operation.ts'
-import { TOKENS } from '../openapi/schemas.ts'
+import { named, object, operation, success, whole } from '../openapi/operation.ts'
+import { SESSION_ID, TOKENS } from '../openapi/schemas.ts'
 import { refuse } from '../request/log.ts'
 import { changeCredentials, NEW_PASSWORD, type NewPasswordDeps } from './change-password.ts'
-import { EMAIL, LOGIN_HEADERS, OTP, PASSWORD, type SendOpened, type Sent } from './login.ts'
+import {
+  BASE64URL,
+  EMAIL,
+  LOGIN_HEADERS,
+  PASSWORD,
+  PROOF,
+  type SendOpened,
+  type Sent,
+} from './login.ts'
 
 /** An operator must change the configuration or the key file first. */
 const RETRY_SETUP_SECONDS = 3600
@@ -17,18 +27,32 @@ const RECOVERY_CODES = {
   description: 'New ones, which are never shown again. The earlier ones are void.',
 }
 
+const NEW_PASSKEY = {
+  ...whole({
+    id: BASE64URL,
+    name: { type: 'string', description: '1 to 100 characters.', examples: ['Work laptop'] },
+    publicKey: { ...BASE64URL, description: 'Of `response.getPublicKey()`.' },
+    algorithm: { type: 'integer', enum: [-7, -8, -257] },
+    clientDataJSON: BASE64URL,
+    authenticatorData: { ...BASE64URL, description: 'Of `response.getAuthenticatorData()`.' },
+  } satisfies Record<keyof NewPasskey, object>),
+  description: 'What `navigator.credentials.create()` returned, in base64url.',
+}
+/** Neither controls nor half characters, which a database may refuse. */
+const PASSKEY_NAME = /^(?=.*\S)[^\p{Cc}\p{Cs}]{1,100}$/u
+
 export const SECOND_FACTOR_OPERATION = operation({
   operationId: 'changeSecondFactor',
   tags: ['Login'],
   summary: 'Set up, replace or remove a second factor',
   description:
-    'A login that also changes the second factors. It needs no session, counts failed attempts like a login, and is answered like one. All other sessions of the user end, and all other devices are forgotten. Send exactly one of: `secret` with `newOtp` sets or replaces the authenticator app; `secret: null` removes it; `recoveryCodes: true` makes new recovery codes. A new app gets new recovery codes too.',
+    'A login that also changes the second factors. It needs no session, counts failed attempts like a login, and is answered like one. All other sessions of the user end, and all other devices are forgotten. Send exactly one of: `secret` with `newOtp` sets or replaces the authenticator app; `secret: null` removes it; `newPasskey` adds a passkey; `remove` removes one; `recoveryCodes: true` makes new recovery codes. The first factor and a new app get new recovery codes too.',
   security: [],
   body: object(
     {
       email: EMAIL,
       password: PASSWORD,
-      otp: OTP,
+      ...PROOF,
       newPassword: {
         ...NEW_PASSWORD,
         description: 'Also replaces the password, as a temporary one demands.',
@@ -43,6 +67,8 @@ export const SECOND_FACTOR_OPERATION = operation({
         description: 'The code that the app shows for `secret`. It is used up.',
         examples: ['492039'],
       },
+      newPasskey: NEW_PASSKEY,
+      remove: { ...SESSION_ID, description: 'The id of a factor, as `GET /session` lists it.' },
       recoveryCodes: { type: 'boolean', const: true },
     },
     ['email', 'password'],
@@ -62,38 +88,45 @@ export const SECOND_FACTOR_OPERATION = operation({
   ],
 })
 
-type Body = Omit<Sent, 'factorRequest'> & {
-  secret?: string | null
-  newOtp?: string
-  recoveryCodes?: true
+type Changes = {
+  secret: string | null | undefined
+  newPasskey: NewPasskey | undefined
+  remove: string | undefined
+  recoveryCodes: true | undefined
 }
+type Body = Omit<Sent, 'factorRequest'> & Partial<Changes> & { newOtp?: string }
 
 export type SecondFactorDeps = NewPasswordDeps & {
   /** False if second factors are turned off, or without a key to encrypt them. */
   canSetUp: () => boolean
+  passkeys: PasskeyRules
 }
 
 export function secondFactorRoute(deps: SecondFactorDeps) {
   return async (request: FastifyRequest, reply: FastifyReply) => {
-    const { secret, newOtp = '', recoveryCodes, ...login } = request.body as Body
-    const given = [secret !== undefined, recoveryCodes !== undefined]
-    if (given.filter(Boolean).length !== 1) {
-      const message = 'Send exactly one of secret and recoveryCodes'
-      const fields = ['secret', 'recoveryCodes']
+    const body = request.body as Body
+    const { secret, newOtp = '', newPasskey, remove, recoveryCodes, ...login } = body
+    const changes: Changes = { secret, newPasskey, remove, recoveryCodes }
+    if (Object.values(changes).filter(change => change !== undefined).length !== 1) {
+      const fields = Object.keys(changes)
+      const message = `Send exactly one of ${fields.join(', ')}`
       return refuse(request, reply, 'VALIDATION_ERROR', { fields, message })
     }
     if (typeof secret === 'string' && newOtp.trim() === '') {
       const message = 'newOtp is required: the code that the app shows for the new secret'
       return refuse(request, reply, 'VALIDATION_ERROR', { fields: ['newOtp'], message })
     }
-    const factorRequest: FactorRequest =
-      secret === undefined
-        ? { kind: 'new-recovery-codes' }
-        : secret === null
-          ? { kind: 'remove-totp' }
-          : { kind: 'set-totp', secret, newOtp }
+    const factorRequest = toFactorRequest(changes, newOtp)
     return changeSecondFactor(deps, request, reply, { ...login, factorRequest })
   }
+}
+
+function toFactorRequest({ secret, newPasskey, remove }: Changes, newOtp: string): FactorRequest {
+  if (newPasskey) return { kind: 'add-passkey', passkey: newPasskey }
+  if (remove !== undefined) return { kind: 'remove', id: remove.toLowerCase() }
+  if (secret === null) return { kind: 'remove', id: null }
+  if (secret === undefined) return { kind: 'new-recovery-codes' }
+  return { kind: 'set-totp', secret, newOtp }
 }
 
 export async function changeSecondFactor(
@@ -103,7 +136,14 @@ export async function changeSecondFactor(
   sent: Sent & { factorRequest: FactorRequest },
   send?: SendOpened,
 ) {
-  if (sent.factorRequest.kind === 'set-totp' && !deps.canSetUp()) return sendUnavailable(reply)
+  const { factorRequest } = sent
+  const passkey = factorRequest.kind === 'add-passkey' ? factorRequest.passkey : null
+  const isAvailable = deps.canSetUp() && (!passkey || deps.passkeys.rpId !== null)
+  if (isSetUp(factorRequest) && !isAvailable) return sendUnavailable(reply)
+  if (passkey && !PASSKEY_NAME.test(passkey.name)) {
+    const message = 'The name of the passkey has 1 to 100 characters'
+    return refuse(request, reply, 'VALIDATION_ERROR', { fields: ['newPasskey'], message })
+  }
   return changeCredentials(deps, request, reply, sent, send)
 }
 

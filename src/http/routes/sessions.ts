@@ -27,6 +27,7 @@ export const FACTOR_FIELDS = {
   id: ID,
   kind: { type: 'string', enum: ['totp', 'passkey'] },
   name: { type: ['string', 'null'], examples: ['Work laptop'] },
+  credentialId: { type: ['string', 'null'], description: 'Of a passkey; null of an app.' },
   createdAt: TIME,
   lastUsedAt: orNull(TIME),
 } satisfies Record<keyof Factor, object>

@@ -2,6 +2,7 @@
 import { sql } from 'kysely'
 import {
   type FactorsChange,
+  type NewFactor,
   USED_AHEAD_MAX_MS,
   type UsedProof,
 } from '../../domain/second-factor.ts'
@@ -21,13 +22,13 @@ export function* useProof(
   yield* send(lockUserById, verified)
   const values = { ...verified, guessesBelow }
   const rows =
-    used.kind === 'totp'
-      ? yield* run(useTotp, {
+    used.kind === 'recovery-code'
+      ? yield* run(useRecoveryCode, { ...values, ...used })
+      : yield* run(useFactor, {
           ...{ ...values, ...used },
           usedTo: formatTime(used.usedTo),
-          usedAheadMax: formatTime(used.usedTo, USED_AHEAD_MAX_MS),
+          usedAheadMax: formatTime(used.usedTo, USED_AHEAD_MAX_MS[used.kind]),
         })
-      : yield* run(useRecoveryCode, { ...values, ...used })
   return rows.length > 0
 }
 
@@ -43,7 +44,7 @@ const mayBeUsed = (at: Use) =>
   sql`exists (select 1 from users where ${isStillVerified(at)}
     and failed_second_steps < ${at.guessesBelow})`
 
-const useTotp = prepare<
+const useFactor = prepare<
   Use & { id: string; usedTo: string; usedAheadMax: string; secret: string },
   { id: string }
 >(
@@ -67,13 +68,16 @@ export function* changeFactors(userId: string, now: string, change: FactorsChang
   yield* send(noteChange, user)
   if (change.kind === 'remove') {
     yield* send(removeFactor, { ...user, id: change.id })
-    yield* send(removeUselessCodes, user)
+    // Without a factor they prove nothing.
+    if (change.isLast) yield* send(removeCodes, user)
     return
   }
-  if (change.kind === 'set-totp') {
-    yield* send(removeTotp, user)
-    yield* send(insertTotp, { ...user, ...change, usedTo: formatTime(change.usedTo) })
+  if (change.kind === 'set') {
+    const values = { ...user, ...change.factor, usedTo: formatTime(change.factor.usedTo) }
+    yield* send(removeReplaced, values)
+    yield* send(insertFactor, values)
   }
+  if (!change.recoveryDigests) return
   yield* send(removeCodes, user)
   const codes = change.recoveryDigests.map(digest => ({ user_id: userId, digest }))
   yield* send(insertCodes, { rows: JSON.stringify(codes) })
@@ -86,13 +90,18 @@ const noteChange = prepare<OfUser>(
     updated_at = ${now} where id = ${userId}`,
 )
 
-const removeTotp = prepare<OfUser>(
-  ({ userId }) => sql`delete from second_factors where user_id = ${userId} and kind = 'totp'`,
+type Inserted = OfUser & Omit<NewFactor, 'usedTo'> & { usedTo: string }
+
+const removeReplaced = prepare<Inserted>(
+  ({ userId, kind, credentialId }) => sql`delete from second_factors where user_id = ${userId}
+    and kind = ${kind} and credential_id is not distinct from cast(${credentialId} as text)`,
 )
 
-const insertTotp = prepare<OfUser & { id: string; secret: string; usedTo: string }>(
-  at => sql`insert into second_factors (id, user_id, kind, secret, used_to, created_at)
-    values (${at.id}, ${at.userId}, 'totp', ${at.secret}, ${at.usedTo}, ${at.now})`,
+const insertFactor = prepare<Inserted>(
+  at => sql`insert into second_factors
+      (id, user_id, kind, secret, used_to, created_at, name, credential_id, rp_id)
+    values (${at.id}, ${at.userId}, ${at.kind}, ${at.secret}, ${at.usedTo}, ${at.now}, ${at.name},
+      ${at.credentialId}, ${at.rpId})`,
 )
 
 const removeFactor = prepare<OfUser & { id: string }>(
@@ -101,12 +110,6 @@ const removeFactor = prepare<OfUser & { id: string }>(
 
 const removeCodes = prepare<OfUser>(
   ({ userId }) => sql`delete from recovery_codes where user_id = ${userId}`,
-)
-
-/** Without a factor they prove nothing. */
-const removeUselessCodes = prepare<OfUser>(
-  ({ userId }) => sql`delete from recovery_codes where user_id = ${userId}
-    and not exists (select 1 from second_factors where user_id = ${userId})`,
 )
 
 const insertCodes = prepare<{ rows: string }>(

@@ -119,7 +119,7 @@ export type Schema = {
     id: string
     user_id: string
     kind: Factor['kind']
-    /** Encrypted by a key of the key file. */
+    /** Of an app, encrypted by a key of the key file; of a passkey, its public key. */
     secret: string
     /** Proofs of this time and earlier ones are used up. */
     used_to: NullableTime

@@ -1,6 +1,6 @@
 // Second factors and recovery codes, as logins, users and administrators read them, and their reset.
 import { type Selectable, sql } from 'kysely'
-import type { SecondFactorStore } from '../../domain/second-factor.ts'
+import type { SecondFactorStore, StoredFactor, Typed } from '../../domain/second-factor.ts'
 import { changedFacts, writeAudit } from './audit.ts'
 import { endAllSessions, isOfUser } from './end-all-sessions.ts'
 import { type Engine, transact } from './engine.ts'
@@ -17,21 +17,21 @@ const ENCRYPTED_MIN_CHARACTERS = 64
 export function createSecondFactors(engine: Engine): SecondFactorStore {
   const { db } = engine
   return {
-    async findProofs(userId, recoveryDigest) {
-      const [row] = await engine.readPrepared(findProofs, { userId, recoveryDigest })
+    async findProofs(userId, typed) {
+      const [row] = await engine.readPrepared(findProofs, { userId, ...typed })
+      if (!row) throw new Error('no row of proofs')
       return {
-        hasFactor: Boolean(row?.has_factor),
-        totp: row?.id
-          ? { id: row.id, secret: row.secret ?? '', usedTo: parseTimeOrNull(row.used_to) }
-          : null,
-        recoveryCode: row?.recovery_code ?? null,
+        hasFactor: Boolean(row.has_factor),
+        totp: toStored(row.totp_id, row.totp_secret, row.totp_used_to),
+        passkey: toStored(row.passkey_id, row.passkey_secret, row.passkey_used_to),
+        recoveryCode: row.recovery_code,
       }
     },
 
     async list(userId) {
       const rows = await engine.readPrepared(listFactors, { userId })
-      const factors = rows.map(({ id, kind, name, created_at, last_used_at }) => ({
-        ...{ id, kind, name },
+      const factors = rows.map(({ id, kind, name, credential_id, created_at, last_used_at }) => ({
+        ...{ id, kind, name, credentialId: credential_id },
         createdAt: parseTime(created_at),
         lastUsedAt: parseTimeOrNull(last_used_at),
       }))
@@ -78,6 +78,19 @@ export function createSecondFactors(engine: Engine): SecondFactorStore {
           .execute(),
       )
       return rows.map(row => ({ keyId: row.key_id.slice(0, -1), users: Number(row.users) }))
+    },
+
+    async countByDomain() {
+      const rows = await engine.retrying(() =>
+        db
+          .selectFrom('second_factors')
+          .select(count => ['rp_id', count.fn.countAll().as('passkeys')])
+          .where('kind', '=', 'passkey')
+          .groupBy('rp_id')
+          .orderBy('rp_id')
+          .execute(),
+      )
+      return rows.map(row => ({ rpId: row.rp_id ?? '', passkeys: Number(row.passkeys) }))
     },
 
     reset: (userId, password, change) =>
@@ -131,30 +144,44 @@ export function createSecondFactors(engine: Engine): SecondFactorStore {
 
 type ListedRow = Pick<
   Selectable<Schema['second_factors']>,
-  'id' | 'kind' | 'name' | 'created_at' | 'last_used_at'
+  'id' | 'kind' | 'name' | 'credential_id' | 'created_at' | 'last_used_at'
 > & { codes_left: number | string }
 
 const listFactors = prepare<{ userId: string }, ListedRow>(
-  ({ userId }) => sql`select id, kind, name, created_at, last_used_at,
+  ({ userId }) => sql`select id, kind, name, credential_id, created_at, last_used_at,
       (select count(*) from recovery_codes where user_id = ${userId} and used_at is null) as codes_left
     from second_factors where user_id = ${userId} order by created_at, id`,
 )
 
 type ProofsRow = {
   has_factor: boolean | number
-  id: string | null
-  secret: string | null
-  used_to: Date | string | null
+  totp_id: string | null
+  totp_secret: string | null
+  totp_used_to: Date | string | null
+  passkey_id: string | null
+  passkey_secret: string | null
+  passkey_used_to: Date | string | null
   recovery_code: 'good' | 'used' | null
 }
 
 /** Always one row, and no more lookups for a user with many factors. */
-const findProofs = prepare<{ userId: string; recoveryDigest: string }, ProofsRow>(
-  ({ userId, recoveryDigest }) => sql`select
+const findProofs = prepare<Typed & { userId: string }, ProofsRow>(
+  ({ userId, recoveryDigest, credentialId, rpId }) => sql`select
       exists (select 1 from second_factors where user_id = ${userId}) as has_factor,
-      totp.id, totp.secret, totp.used_to,
+      totp.id as totp_id, totp.secret as totp_secret, totp.used_to as totp_used_to,
+      passkey.id as passkey_id, passkey.secret as passkey_secret, passkey.used_to as passkey_used_to,
       (select case when used_at is null then 'good' else 'used' end from recovery_codes
         where user_id = ${userId} and digest = ${recoveryDigest}) as recovery_code
-    from (select 1 as one) always left join second_factors totp
-      on totp.user_id = ${userId} and totp.kind = 'totp'`,
+    from (select 1 as one) always
+      left join second_factors totp on totp.user_id = ${userId} and totp.kind = 'totp'
+      left join second_factors passkey on passkey.user_id = ${userId}
+        and passkey.credential_id = ${credentialId} and passkey.rp_id = ${rpId}`,
 )
+
+function toStored(
+  id: string | null,
+  secret: string | null,
+  usedTo: Date | string | null,
+): StoredFactor | null {
+  return id === null || secret === null ? null : { id, secret, usedTo: parseTimeOrNull(usedTo) }
+}

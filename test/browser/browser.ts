@@ -1,7 +1,9 @@
 // A real browser and the real service. A visit fails on unexpected errors in the browser, on violations
 // of the page's content security policy, and on requests to other hosts.
 import assert from 'node:assert/strict'
+import { hash, X509Certificate } from 'node:crypto'
 import { existsSync, mkdirSync } from 'node:fs'
+import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
 import axe from 'axe-core'
@@ -139,6 +141,16 @@ export async function startChromium(flags: string[] = []) {
     newContext: (options: BrowserContextOptions) => browser.newContext(options),
     stop: () => browser.close(),
   }
+}
+
+/** Chromium then takes certificates with this public key for valid. */
+export const trustFlag = (publicKey: string) => `--ignore-certificate-errors-spki-list=${publicKey}`
+
+/** The public key of the service's certificate, as that flag names it. */
+export async function keyOfCertificate({ dataDir }: Pick<TestService, 'dataDir'>): Promise<string> {
+  const file = await readFile(join(dataDir, 'development-cert.pem'))
+  const { publicKey } = new X509Certificate(file)
+  return hash('sha256', publicKey.export({ type: 'spki', format: 'der' }), 'base64')
 }
 
 export const findHeadlessChromium = () => findChromium([HEADLESS, ...PLACES])

@@ -17,6 +17,7 @@ const COMMANDS = {
   ElementClick: 'POST /element/{id}/click',
   ElementSendKeys: 'POST /element/{id}/value',
   ExecuteScript: 'POST /execute/sync',
+  'WebAuthn:AddVirtualAuthenticator': 'POST /webauthn/authenticator',
 }
 
 export type Send = (
@@ -61,7 +62,8 @@ export async function openFirefoxSession(port: number): Promise<Send> {
   return request
 
   async function request(command: string, parameters: object = {}): Promise<unknown> {
-    const text = JSON.stringify([0, 0, `WebDriver:${command}`, parameters])
+    const name = command.includes(':') ? command : `WebDriver:${command}`
+    const text = JSON.stringify([0, 0, name, parameters])
     socket.write(`${Buffer.byteLength(text)}:${text}`)
     const { value, done } = await replies.next()
     if (done) throw new Error('Firefox has closed the connection')

@@ -8,7 +8,7 @@ import { eventually, freePort } from '../support/postgres-server.ts'
 import { type RunningProcess, run } from '../support/process.ts'
 import { PASSWORD } from '../support/service.ts'
 import { makeTemporaryFolder } from '../support/temporary-folder.ts'
-import { FLAGS, findChromium, findHeadlessChromium } from './browser.ts'
+import { FLAGS, findChromium, findHeadlessChromium, trustFlag } from './browser.ts'
 import { openDriverSession, openFirefoxSession, type Send } from './commands.ts'
 import { PACKAGES } from './packages.ts'
 
@@ -52,13 +52,16 @@ type Start = {
   /** On a screen, the browser also tells a screen reader what it shows. */
   isOnScreen: boolean
   hasScripts: boolean
+  /** Chromium has no passkeys on a page whose certificate it does not trust. */
+  trustedKey: string | undefined
 }
 type Program = { commands: string[][]; env?: Environment; openSession: () => Promise<Send> }
 
 const BROWSERS = {
-  chromium({ port, language, isOnScreen, hasScripts }: Start): Program {
+  chromium({ port, language, isOnScreen, hasScripts, trustedKey }: Start): Program {
     const args = [
       ...[...FLAGS, '--remote-debugging-pipe', `--accept-lang=${language}`],
+      ...(trustedKey ? [trustFlag(trustedKey)] : []),
       isOnScreen ? '--force-renderer-accessibility' : '--headless',
       ...(hasScripts ? [] : ['--blink-settings=scriptEnabled=false']),
     ]
@@ -80,6 +83,9 @@ const BROWSERS = {
       'layout.frame_rate': 10,
       'browser.startup.page': 0,
       'dom.ipc.processPrelaunch.enabled': false,
+      // For authenticators in software.
+      'security.webauth.webauthn_enable_softtoken': true,
+      'security.webauth.webauthn_enable_usbtoken': false,
     }
     const lines = Object.entries(settings).map(
       ([name, value]) => `user_pref(${JSON.stringify(name)}, ${JSON.stringify(value)});`,
@@ -129,12 +135,16 @@ export type Browser = Awaited<ReturnType<typeof startBrowser>>
 export async function startBrowser(
   name: BrowserName,
   language: string,
-  { screen, hasScripts = true }: { screen?: Environment; hasScripts?: boolean } = {},
+  {
+    screen,
+    hasScripts = true,
+    trustedKey,
+  }: { screen?: Environment; hasScripts?: boolean; trustedKey?: string } = {},
 ) {
   const { home, start, stop, ready } = await createHome(`${name}-`)
   const port = await freePort()
   const { commands, env, openSession } = await BROWSERS[name]({
-    ...{ port, home, language, isOnScreen: screen !== undefined, hasScripts },
+    ...{ port, home, language, isOnScreen: screen !== undefined, hasScripts, trustedKey },
   })
   for (const command of commands) start(command, { ...screen, ...env })
   const send = await ready(openSession)
@@ -206,5 +216,11 @@ function createWindow(send: Send) {
     skipWait: () => evaluate('(now => { window.Date.now = () => now() + 900_000 })(Date.now)'),
     shows,
     hides: (css: string) => shows(css),
+    /** An authenticator in software, which keeps passkeys and presses its button by itself. */
+    addAuthenticator: (isUserVerified: boolean) =>
+      send('WebAuthn:AddVirtualAuthenticator', {
+        ...{ protocol: 'ctap2', transport: 'internal', hasResidentKey: true },
+        ...{ hasUserVerification: isUserVerified, isUserVerified, isUserConsenting: true },
+      }),
   }
 }

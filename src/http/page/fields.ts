@@ -4,7 +4,7 @@ import { type Html, html, type Value } from './html.ts'
 import type { Frame, Notice } from './layout.ts'
 import type { TextKey } from './texts.ts'
 
-const FIELDS = ['email', 'password', 'new-password', 'new-otp', 'otp'] as const
+const FIELDS = ['name', 'email', 'password', 'new-password', 'new-otp', 'otp'] as const
 type FieldName = (typeof FIELDS)[number]
 
 export type FormState = {
@@ -12,6 +12,8 @@ export type FormState = {
   notice?: Notice | null
   /** What is wrong with a field. */
   errors?: Partial<Record<FieldName, string>>
+  /** Of a known user: whether a passkey can be used. */
+  hasPasskey?: boolean
   /** For how long the service refuses further attempts. */
   waitSeconds?: number | undefined
 }

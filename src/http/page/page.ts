@@ -22,6 +22,8 @@ export type Content = {
 
 export type Page = Config['page'] & {
   passwordMinLength: number
+  /** The domain whose passkeys the pages offer; null if they offer none. */
+  passkeyRpId: string | null
   /** The folder of the assets. */
   folder: string
   /** By address. */
@@ -30,14 +32,16 @@ export type Page = Config['page'] & {
 
 export async function loadPage({
   page,
+  passkeyRpId,
   passwordRules,
-}: Pick<Config, 'page' | 'passwordRules'>): Promise<Page> {
+}: Pick<Config, 'page' | 'passkeyRpId' | 'passwordRules'>): Promise<Page> {
   const files = await loadAssets(page)
   // The digest is part of the address, so browsers may cache an asset for ever.
   const parts = [...files].map(([name, { bytes }]) => `${name} ${bytes.toString('base64')}`)
   const folder = `/assets/${digestOf(parts.join('\n')).slice(0, 16)}/`
   const assets = new Map([...files].map(([name, file]) => [folder + name, file]))
-  return { ...page, passwordMinLength: passwordRules.minLength, folder, assets }
+  const passwordMinLength = passwordRules.minLength
+  return { ...page, passwordMinLength, passkeyRpId, folder, assets }
 }
 
 async function loadAssets({ brandColor, logoFile }: Config['page']): Promise<Map<string, Content>> {

@@ -1,5 +1,5 @@
-// The forms that change the second step: setting up, replacing or removing the authenticator app, and new recovery codes.
-// Each is a login too: it asks for the password, and for a code of the second step that its user has.
+// The forms that change the second step: setting up, replacing or removing an authenticator app or a passkey, and new
+// recovery codes. Each is a login too: it asks for the password, and for a proof of the second step that its user has.
 import {
   emailField,
   type FormState,
@@ -8,15 +8,52 @@ import {
   passwordField,
   submitButton,
 } from './fields.ts'
+import { forPasskeys } from './fragments.ts'
 import { type Html, html } from './html.ts'
 import { type Frame, noticeBox, toDocument } from './layout.ts'
-import { newOtpField, otpField } from './otp-fields.ts'
+import { newOtpField, type OtpField, otpField } from './otp-fields.ts'
 import { qrCode, toOtpAuthUri } from './qr-code.ts'
 import type { TextKey } from './texts.ts'
 
-/** `set-up-both`: together with a password in place of a temporary one. */
-type SetUpForm = { kind: 'set-up' | 'set-up-both' | 'replace'; secret: string }
-export type FactorForm = SetUpForm | { kind: 'turn-off' | 'new-codes' }
+type Words = [title: TextKey, intro: TextKey | null, id: string, button: TextKey, busy: TextKey]
+
+const PASSKEY: Words = ['addPasskey', 'passkeyIntro', 'add', 'createPasskey', 'addingPasskey']
+/** `both`: together with a password in place of a temporary one. `add-totp`: beside passkeys. */
+const WORDS = {
+  'set-totp': ['setUpTitle', 'setUpIntro', 'turn-on', 'turnOn', 'turningOn'],
+  'set-both': ['setUpBothTitle', null, 'turn-on', 'saveBoth', 'turningOn'],
+  'add-totp': ['addAppTitle', 'addAppIntro', 'turn-on', 'addApp', 'turningOn'],
+  'replace-totp': ['replaceTitle', 'replaceIntro', 'turn-on', 'replaceApp', 'replacing'],
+  'first-passkey': PASSKEY,
+  'both-passkey': PASSKEY,
+  'add-passkey': PASSKEY,
+  remove: ['removeTitle', 'removeIntro', 'remove', 'remove', 'removing'],
+  'turn-off': ['turnOffTitle', 'turnOffIntro', 'turn-off', 'turnOff', 'turningOff'],
+  'new-recovery-codes': [
+    'newCodesTitle',
+    'newCodesIntro',
+    'make-codes',
+    'makeCodes',
+    'makingCodes',
+  ],
+} as const satisfies Record<string, Words>
+
+/** Each is a field of the form too, so that it stays after a refusal. */
+export type FactorForm = {
+  kind: keyof typeof WORDS
+  /** Of an app that is set up. */
+  secret: string
+  /** Of the passkey that is added, or of the factor that is removed; empty for an app. */
+  name: string
+  /** The id of the user, by which an authenticator tells accounts apart. */
+  user: string
+  /** The credentials of the user's passkeys. Their authenticators refuse to make another. */
+  exclude: string
+}
+
+export function isFactorForm(kind: string): kind is FactorForm['kind'] {
+  return Object.hasOwn(WORDS, kind)
+}
 
 type State = FormState & {
   /** Where the form is sent to. */
@@ -27,63 +64,93 @@ type State = FormState & {
   csrf: string | null
 }
 
-type Words = [title: TextKey, intro: TextKey | null, id: string, button: TextKey, busy: TextKey]
-
-const WORDS: Record<FactorForm['kind'], Words> = {
-  'set-up': ['setUpTitle', 'setUpIntro', 'turn-on', 'turnOn', 'turningOn'],
-  'set-up-both': ['setUpBothTitle', null, 'turn-on', 'saveBoth', 'turningOn'],
-  replace: ['replaceTitle', 'replaceIntro', 'turn-on', 'replaceApp', 'replacing'],
-  'turn-off': ['turnOffTitle', 'turnOffIntro', 'turn-off', 'turnOff', 'turningOff'],
-  'new-codes': ['newCodesTitle', 'newCodesIntro', 'make-codes', 'makeCodes', 'makingCodes'],
-}
-
 export function factorPage(frame: Frame, form: FactorForm, state: State): string {
   const { text, href } = frame
-  const [title, intro, id, button, busy] = WORDS[form.kind]
+  const { kind, user } = form
+  const [titleKey, intro, id, button, busy] = WORDS[kind]
+  const name = form.name || text('authenticatorApp')
+  const title = text(titleKey, { name })
+  const sent = { ...(state.csrf && { csrf: state.csrf }), known: '1', form: kind, user }
   const main = html`<form id="form" method="post" action="${href(state.path)}">
         <div class="head">
-          <h1 id="title" tabindex="-1"${focus(state, 'title')}>${text(title)}</h1>
+          <h1 id="title" tabindex="-1"${focus(state, 'title')}>${title}</h1>
           ${intro && html`<p>${text(intro)}</p>`}
         </div>
         ${noticeBox(state.notice)}
-        ${state.csrf && html`<input type="hidden" name="csrf" value="${state.csrf}">`}
-        <input type="hidden" name="known" value="1">
+        ${hidden(kind === 'remove' ? { ...sent, name } : sent)}
         ${fieldsOf(frame, form, state)}
+        ${kind.endsWith('passkey') && html`<p id="new-passkey-error" class="error" aria-live="polite" data-failed="${text('passkeyNotMade')}" data-exists="${text('passkeyExists')}"></p>`}
         ${submitButton(frame, state, id, button, busy)}
         <a id="cancel" class="button" href="${href('/login')}">${text('cancel')}</a>
+        ${(kind === 'set-totp' || kind === 'set-both') && passkeyInstead(frame, kind)}
       </form>`
-  return toDocument(frame, { title: text(title), main, isError: isError(state) })
+  return toDocument(frame, { title, main, isError: isError(state) })
 }
+
+const hidden = (fields: Record<string, string>) =>
+  Object.entries(fields).map(
+    ([name, value]) => html`<input type="hidden" name="${name}" value="${value}">`,
+  )
 
 function fieldsOf(frame: Frame, form: FactorForm, state: State): Html[] {
   const email = emailField(frame, state, { isKnown: true })
-  const password = passwordField(frame, state, 'password', 'currentPassword')
+  const login = [email, passwordField(frame, state, 'password', 'currentPassword')]
+  const newLogin = () => [
+    email,
+    passwordField(frame, state, 'password', 'temporaryPassword'),
+    passwordField(frame, state, 'new-password', 'newPassword'),
+  ]
+  const app = () => scan(frame, form, state)
+  const passkey = () => nameField(frame, form, state)
+  const newOtp = (isBesideOther: boolean) => newOtpField(frame, state, isBesideOther)
+  const loginAnd = (kind: OtpField) => [...login, otpField(frame, state, kind)]
   switch (form.kind) {
-    case 'turn-off':
-    case 'new-codes':
-      return [email, password, otpField(frame, state, 'required')]
-    case 'set-up': {
-      const confirm = [email, password, newOtpField(frame, state, false)]
-      return steps(frame, ['stepScan', scan(frame, form, state)], ['stepConfirm', confirm])
+    case 'set-totp':
+      return steps(frame, ['stepScan', app()], ['stepConfirm', [...login, newOtp(false)]])
+    case 'set-both': {
+      const code = [newOtp(false)]
+      return steps(frame, ['stepPassword', newLogin()], ['stepScan', app()], ['stepCode', code])
     }
-    case 'set-up-both': {
-      const temporary = passwordField(frame, state, 'password', 'temporaryPassword')
-      const chosen = passwordField(frame, state, 'new-password', 'newPassword')
-      return steps(
-        frame,
-        ['stepPassword', [email, temporary, chosen]],
-        ['stepScan', scan(frame, form, state)],
-        ['stepCode', [newOtpField(frame, state, false)]],
-      )
+    case 'add-totp':
+    case 'replace-totp': {
+      const confirm = loginAnd(form.kind === 'replace-totp' ? 'replaced' : 'required')
+      const code = [newOtp(true)]
+      return steps(frame, ['stepScanNew', app()], ['stepCode', code], ['stepConfirmNow', confirm])
     }
-    case 'replace':
-      return steps(
-        frame,
-        ['stepScanNew', scan(frame, form, state)],
-        ['stepCode', [newOtpField(frame, state, true)]],
-        ['stepConfirmNow', [email, password, otpField(frame, state, 'replaced')]],
-      )
+    case 'first-passkey':
+      return steps(frame, ['stepName', passkey()], ['stepConfirm', login])
+    case 'both-passkey':
+      return steps(frame, ['stepPassword', newLogin()], ['stepName', passkey()])
+    case 'add-passkey':
+      return steps(frame, ['stepName', passkey()], ['stepConfirmNow', loginAnd('adding')])
+    default:
+      return loginAnd('required')
   }
+}
+
+/** The script asks the browser for the passkey when the form is sent. */
+function nameField({ text }: Frame, { name, exclude }: FactorForm, state: State): Html[] {
+  const error = state.errors?.name
+  return [
+    ...hidden({ exclude, 'new-passkey': '' }),
+    html`<noscript><p class="notice" data-kind="warning"><span>${text('passkeyScript')}</span></p></noscript>
+        <div>
+          <label for="name">${text('passkeyName')}</label>
+          <input id="name" name="name" value="${name}" autocomplete="off" dir="auto" maxlength="100" enterkeyhint="next" aria-required="true"
+            aria-describedby="name-error name-hint" aria-invalid="${String(Boolean(error))}"${focus(state, 'name')}>
+          <p id="name-error" class="error" aria-live="polite" data-empty="${text('passkeyNameMissing')}">${error}</p>
+          <p id="name-hint" class="hint">${text('passkeyNameHint')}</p>
+        </div>
+        `,
+  ]
+}
+
+/** Sends the form as it is, because its email may be known by its right password only. */
+function passkeyInstead(frame: Frame, kind: 'set-totp' | 'set-both'): Html {
+  const { text, href } = frame
+  const form = kind === 'set-both' ? 'both-passkey' : 'first-passkey'
+  const path = href('/login/second-factor/passkey')
+  return html`<p class="foot"${forPasskeys(frame)}><button id="passkey-instead" class="switch" formaction="${path}" formnovalidate name="form" value="${form}">${text('passkeyInstead')}</button></p>`
 }
 
 function steps({ text }: Frame, ...all: [title: TextKey, fields: Html[]][]): Html[] {
@@ -98,12 +165,12 @@ function steps({ text }: Frame, ...all: [title: TextKey, fields: Html[]][]): Htm
  * The secret as a picture, as a link for an app on the same device, which cannot scan it, and in groups for typing. The
  * form has it too, so it stays after a refusal.
  */
-function scan({ page, text }: Frame, { kind, secret }: SetUpForm, { email }: State): Html[] {
+function scan({ page, text }: Frame, { kind, secret }: FactorForm, { email }: State): Html[] {
   const uri = toOtpAuthUri(page.brandName, email, secret)
   const groups = secret.match(/.{1,4}/g) ?? []
   return [
-    html`${kind !== 'replace' && html`<p class="detail">${text('stepScanHint')}</p>`}
-        <input type="hidden" name="secret" value="${secret}">
+    html`${kind.startsWith('set') && html`<p class="detail">${text('stepScanHint')}</p>`}
+        ${hidden({ secret })}
         <a class="button open-app" href="${uri}">${text('openInApp')}</a>
         ${qrCode(uri, text('qrCode'))}
         <p id="key-label" class="caption">${text('key')}</p>

@@ -22,9 +22,10 @@
  *   | 'SECOND_FACTOR_UNAVAILABLE' | 'SERVICE_UNAVAILABLE'} ServiceCode
  * @typedef {ServiceCode | 'NO_ANSWER' | 'NO_COOKIE' | 'NOT_LOGGED_IN' | 'OTHER_USER' | 'UNEXPECTED'} ErrorCode
  * @typedef {'too_short' | 'too_long' | 'too_common' | 'personal' | 'unchanged'} PasswordFlaw
- * @typedef {'malformed' | 'wrong_code' | 'no_second_factor' | 'demanded'} FactorFlaw
+ * @typedef {'malformed' | 'wrong_code' | 'invalid_passkey' | 'wrong_origin' | 'challenge_expired'
+ *   | 'too_many_passkeys' | 'no_second_factor' | 'demanded'} FactorFlaw
  * @typedef {{ secret: string, newOtp: string, newPassword?: string } | { secret: null }
- *   | { recoveryCodes: true }} FactorChange
+ *   | { remove: string } | { recoveryCodes: true }} FactorChange
  * @typedef {{ user: User, accessToken: string, refreshToken?: string, expiresIn: number, recoveryCodes?: string[],
  *   session: CurrentSession, sessions: Session[], next?: string }} Data
  * @typedef {{ data: Data, error?: { code: ServiceCode, message: string, reason?: PasswordFlaw | FactorFlaw } }} Envelope

@@ -24,7 +24,7 @@ import { LOGIN_OPERATION, loginRoute } from './routes/login.ts'
 import { addLoginForms, form } from './routes/login-forms.ts'
 import { LOGOUT_OPERATION, logoutRoute } from './routes/logout.ts'
 import { loginPageRoute, notFoundRoute, toLoginRoute } from './routes/page.ts'
-import { CHALLENGE, CHALLENGE_OPERATION, challengeRoute } from './routes/passkey-challenge.ts'
+import { CHALLENGE_OPERATION, challengeRoute } from './routes/passkey-challenge.ts'
 import { REDEEM_CODE_OPERATION, redeemCodeRoute } from './routes/redeem-code.ts'
 import { addReference } from './routes/reference.ts'
 import { REFRESH_OPERATION, refreshRoute } from './routes/refresh.ts'
@@ -79,7 +79,8 @@ export function buildApp(deps: AppDeps): FastifyInstance {
     { ...SECOND_FACTOR_OPERATION, onRequest },
     secondFactorRoute({ login, passwordRules, canSetUp, passkeys }),
   )
-  app.get(CHALLENGE, CHALLENGE_OPERATION, challengeRoute(passkeys, sessions.clock))
+  const challenge = challengeRoute(passkeys, sessions.clock)
+  app.get(`${auth}/passkey-challenge`, CHALLENGE_OPERATION, challenge)
   app.post(`${auth}/code`, REDEEM_CODE_OPERATION, redeemCodeRoute(sessions))
   app.post(`${auth}/refresh`, REFRESH_OPERATION, refreshRoute(sessions))
   app.post(`${auth}/logout`, LOGOUT_OPERATION, logoutRoute(sessions))

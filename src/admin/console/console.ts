@@ -16,7 +16,7 @@ import {
   sendPage,
   visitorOf,
 } from '../../http/routes/page.ts'
-import { CHALLENGE, challengeRoute } from '../../http/routes/passkey-challenge.ts'
+import { challengeRoute } from '../../http/routes/passkey-challenge.ts'
 import { sendDenied } from '../../http/routes/session-access.ts'
 import { OPERATIONS } from '../operations.ts'
 import { changeRoute, questionRoute } from './change.ts'
@@ -47,7 +47,8 @@ export function addConsole(app: FastifyInstance, parts: Omit<ConsoleDeps, 'forms
   }
   app.get('/login', page, loginRoute(deps))
   addLoginForms(app, deps)
-  app.get(CHALLENGE, page, challengeRoute(deps.passkeys, deps.sessions.clock))
+  const challenge = challengeRoute(deps.passkeys, deps.sessions.clock)
+  app.get('/api/v1/auth/passkey-challenge', page, challenge)
 }
 
 /** A session leads from it to the console, or back to the page that needed one. `prompt=login` asks for another login. */

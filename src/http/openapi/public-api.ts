@@ -9,7 +9,7 @@ export const WHEN: Record<PublicFailureCode, string> = {
   BAD_REQUEST:
     'the request is not valid HTTP, is ambiguous, or came as `http://` to the TLS port; the query is longer than 8,192 characters; the body is not JSON; or `limit`, `after`, `role`, `amr` or `refreshToken` is invalid',
   INVALID_CREDENTIALS:
-    'unknown email, wrong password, a missing, wrong or used code of a user with a second factor, an ended temporary password, or a user that is inactive or locked by an administrator: always the same answer',
+    'unknown email, wrong password, a missing, wrong or used code or passkey of a user with a second factor, an ended temporary password, or a user that is inactive or locked by an administrator: always the same answer',
   INVALID_TOKEN:
     'the token, cookie or code is missing or invalid, or does not belong to a live session',
   HTTPS_REQUIRED: 'the request did not come over HTTPS',
@@ -34,7 +34,7 @@ export const WHEN: Record<PublicFailureCode, string> = {
     'address and headers are larger than 16 KiB, or there are more than 100 headers',
   INTERNAL_ERROR: 'an unexpected error, such as a database that does not answer',
   SECOND_FACTOR_UNAVAILABLE:
-    'second factors are turned off (`SECOND_FACTOR`), or the key file has no key to encrypt them',
+    'second factors are turned off (`SECOND_FACTOR`), the key file has no key to encrypt them, or the service has no host name for passkeys',
   SERVICE_UNAVAILABLE: 'the service is overloaded or is stopping; try again after `Retry-After`',
 }
 

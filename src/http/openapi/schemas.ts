@@ -64,7 +64,7 @@ export const LAST_LOGIN_FIELDS = {
   guessesSince: {
     type: 'integer',
     description:
-      'Wrong codes that came with the right password before the login of the session: another person may know the password.',
+      'Wrong codes or passkeys that came with the right password before the login of the session: another person may know the password.',
     examples: [0],
   },
 }

@@ -6,8 +6,6 @@ import { named, operation, success, whole } from '../openapi/operation.ts'
 import { BASE64URL } from './login.ts'
 import { sendUnavailable } from './second-factor.ts'
 
-export const CHALLENGE = '/api/v1/auth/passkey-challenge'
-
 const DATA = whole({
   challenge: BASE64URL,
   rpId: { type: 'string', examples: ['login.example.com'] },

@@ -71,6 +71,7 @@ function toConfig(values: Values, warnings: readonly string[]) {
   const { dataDir, brandName, brandColor, helpText, helpUrl, termsUrl, privacyUrl, homeUrl } =
     values
   const issuer = values.jwtIssuer ?? defaultIssuer(values.port)
+  const passkeyRpId = passkeyDomain(issuer, values.passkeyRpId)
   return {
     ...values,
     signingKeysFile: values.signingKeysFile ?? join(dataDir, 'signing-keys.json'),
@@ -89,9 +90,9 @@ function toConfig(values: Values, warnings: readonly string[]) {
       audience: values.jwtAudience ?? issuer,
       accessSeconds: values.accessTokenSeconds,
     },
-    console: toConsole(values, issuer),
+    console: toConsole(values, passkeyRpId),
     /** Null if there are no passkeys. */
-    passkeyRpId: passkeyDomain(issuer, values.passkeyRpId),
+    passkeyRpId,
     /** What a new password must obey; `minLength` in characters. */
     passwordRules: { minLength: values.passwordMinLength, brandName },
     budgets: {
@@ -108,11 +109,10 @@ function toConfig(values: Values, warnings: readonly string[]) {
 }
 
 /** Null if there is none. */
-function toConsole(values: Values, issuer: string) {
+function toConsole(values: Values, domain: string | null = null) {
   const { nodeEnv, adminPort, adminOrigin, adminRoles, helpdeskRoles, secondFactorRoles } = values
   const roles = [...adminRoles, ...helpdeskRoles]
   if (adminPort === 0 || roles.length === 0) return null
-  const domain = passkeyDomain(issuer, values.passkeyRpId)
   return {
     ...{ adminRoles, helpdeskRoles },
     /** It shares the passkeys of the public pages, if its host is of the same domain. */
@@ -175,7 +175,7 @@ function contradictionsOf(values: Values): string[] {
       role => helpdeskRoles.includes(role),
     ),
     'In production the console (ADMIN_ROLES, HELPDESK_ROLES) needs SECOND_FACTOR=on: otherwise its users cannot set up the factor that it demands.':
-      isProduction && values.secondFactor === 'off' && toConsole(values, issuer) !== null,
+      isProduction && values.secondFactor === 'off' && toConsole(values) !== null,
     'PASSKEY_RP_ID must be the host of JWT_ISSUER, or a domain above it such as example.com for login.example.com: browsers allow no other.':
       passkeyDomain(issuer, values.passkeyRpId) === null && values.passkeyRpId !== null,
     'In production LOG_LEVEL must be info, debug or trace: every login attempt must be logged.':

@@ -33,7 +33,7 @@ export type Factor = {
 export type StoredFactor = { id: string; secret: string; usedTo: Date | null }
 
 /** Names what a proof may be compared with. A passkey counts only for the domain (`rpId`) that it was made for. */
-export type Typed = { recoveryDigest: string; credentialId: string; rpId: string }
+export type ProofKeys = { recoveryDigest: string; credentialId: string; rpId: string }
 
 /** What a proof is compared with. */
 export type StoredProofs = {
@@ -80,7 +80,7 @@ export const NO_FACTORS: ListedFactors = { factors: [], recoveryCodesLeft: 0 }
 
 export interface SecondFactorStore {
   /** As much work for an id that no user has. One read. */
-  findProofs(userId: string, typed: Typed): Promise<StoredProofs>
+  findProofs(userId: string, keys: ProofKeys): Promise<StoredProofs>
   list(userId: string): Promise<ListedFactors>
   /** Those that were used come first. At most ten. */
   listRecoveryCodes(userId: string): Promise<{ usedAt: Date | null }[]>

@@ -6,7 +6,7 @@ import type { ShedReason } from './admission.ts'
 import type { RejectionReason } from './decision.ts'
 import type { DeviceCookie } from './device.ts'
 import type { OpenedSession } from './open-session.ts'
-import type { NewPasskey } from './passkey.ts'
+import type { NewPasskey, PasskeyFlaw } from './passkey.ts'
 import type { PasswordFlaw } from './password-rules.ts'
 import type { Proof } from './second-step.ts'
 
@@ -42,9 +42,7 @@ export type FactorFlaw = {
 type FactorFlawReason =
   | 'malformed'
   | 'wrong_code'
-  | 'invalid_passkey'
-  | 'wrong_origin'
-  | 'challenge_expired'
+  | `passkey_${PasskeyFlaw}`
   | 'too_many_passkeys'
   | 'no_second_factor'
   | 'demanded'

@@ -11,7 +11,7 @@ import { type DemandingRoles, demandsSecondFactor } from '../session/demanded-fa
 import type { ShedReason } from './admission.ts'
 import type { FactorFlaw, FactorRequest, LoginAttempt, LoginOutcome } from './attempt.ts'
 import type { Verified } from './decision.ts'
-import { checkNewPasskey, type PasskeyFlaw, type PasskeyRules } from './passkey.ts'
+import { checkNewPasskey, type PasskeyRules } from './passkey.ts'
 import { findPasswordFlaw } from './password-rules.ts'
 import type { Passwords } from './passwords.ts'
 import { digestOfRecoveryCode, makeRecoveryCodes } from './recovery-codes.ts'
@@ -53,7 +53,7 @@ export async function prepareChanges(
   if (user.temporaryUntil !== null && newPassword === undefined) {
     return { kind: 'change-required', userId, hasSecondFactor, isFactorRequired }
   }
-  if (isFactorRequired && !isSetUp(factorRequest)) {
+  if (isFactorRequired && !isSetUp(factorRequest?.kind)) {
     return { kind: 'second-factor-required', userId }
   }
   const prepared = factorRequest
@@ -73,8 +73,8 @@ export async function prepareChanges(
 }
 
 /** Whether it adds a factor. */
-export function isSetUp(request: FactorRequest | undefined): boolean {
-  return request?.kind === 'set-totp' || request?.kind === 'add-passkey'
+export function isSetUp(kind: FactorRequest['kind'] | undefined): boolean {
+  return kind === 'set-totp' || kind === 'add-passkey'
 }
 
 type PreparedFactors = { factors: FactorsChange; recoveryCodes: string[] | null }
@@ -120,11 +120,11 @@ async function prepareFactors(
     case 'add-passkey': {
       const { id: credentialId, name, publicKey: secret } = request.passkey
       const checked = checkNewPasskey(passkeys, request.passkey, now)
-      if ('flaw' in checked) return { field: 'newPasskey', reason: PASSKEY_REASONS[checked.flaw] }
+      if ('flaw' in checked) return { field: 'newPasskey', reason: `passkey_${checked.flaw}` }
       const others = factors.filter(it => it.kind === 'passkey' && it.credentialId !== credentialId)
       if (others.length >= MAX_PASSKEYS) return { field: 'newPasskey', reason: 'too_many_passkeys' }
       const passkey = { kind: 'passkey', name, credentialId, rpId: passkeys.rpId } as const
-      const factor = { ...passkey, id, secret, usedTo: checked.at }
+      const factor = { ...passkey, id, secret, usedTo: now }
       return factors.length === 0
         ? { factors: { kind: 'set', factor, recoveryDigests }, recoveryCodes }
         : { factors: { kind: 'set', factor, recoveryDigests: null }, recoveryCodes: null }
@@ -132,10 +132,4 @@ async function prepareFactors(
     default:
       return request satisfies never
   }
-}
-
-const PASSKEY_REASONS: Record<PasskeyFlaw, FactorFlaw['reason']> = {
-  wrong: 'invalid_passkey',
-  'wrong-origin': 'wrong_origin',
-  late: 'challenge_expired',
 }

@@ -167,11 +167,11 @@ for (const kind of KEY_KINDS) {
         ...[`${ORIGIN}/`, 'https://LOGIN.example.com', 'null', null, undefined, [ORIGIN]],
       ]) {
         const sent = passkey.get(challenge, { client: { origin } })
-        assert.deepEqual(check(sent), { flaw: 'wrong-origin' })
+        assert.deepEqual(check(sent), { flaw: 'elsewhere' })
       }
       const nowhere = { ...RULES, origin: null }
       assert.deepEqual(checkAssertion(nowhere, passkey.get(challenge), publicKey, NOW), {
-        flaw: 'wrong-origin',
+        flaw: 'elsewhere',
       })
     })
 
@@ -195,6 +195,8 @@ for (const kind of KEY_KINDS) {
           check(passkey.get(challenge), key)
           const kinds = counted.calls.map(({ arguments: [, , it] }) => Object(it).asymmetricKeyType)
           assert.deepEqual(kinds, ['ec', 'ed25519', 'rsa'])
+          const { asymmetricKeyDetails: rsa } = Object(counted.calls[2]?.arguments[2])
+          assert.equal(rsa.modulusLength, 2048)
         }
       } finally {
         mock.restoreAll()
@@ -208,8 +210,15 @@ for (const kind of KEY_KINDS) {
           at: NOW,
         })
       }
-      const long = createPasskey(kind, { idBytes: 1_023 })
-      assert.deepEqual(checkNewPasskey(RULES, long.create(challenge), NOW), { at: NOW })
+      for (const [idBytes, expected] of [
+        [0, WRONG],
+        [1, { at: NOW }],
+        [1_023, { at: NOW }],
+        [1_024, WRONG],
+      ] as const) {
+        const sent = createPasskey(kind, { idBytes }).create(challenge)
+        assert.deepEqual(checkNewPasskey(RULES, sent, NOW), expected)
+      }
     })
 
     const attested = (length: number, id: Buffer) =>
@@ -242,11 +251,23 @@ for (const kind of KEY_KINDS) {
 
     test('that is new is refused from another page, and too late', () => {
       const elsewhere = passkey.create(challenge, { client: { origin: 'https://evil.example' } })
-      assert.deepEqual(checkNewPasskey(RULES, elsewhere, NOW), { flaw: 'wrong-origin' })
+      assert.deepEqual(checkNewPasskey(RULES, elsewhere, NOW), { flaw: 'elsewhere' })
       const sent = passkey.create(challenge)
       assert.deepEqual(checkNewPasskey(RULES, sent, later(301)), { flaw: 'late' })
     })
   })
+}
+
+/** A curve like P-256, but with a generator of its own, which the key brings along. */
+function withOwnCurve(): crypto.KeyObject {
+  const { publicKey } = generateKeyPairSync('ec', {
+    namedCurve: 'P-256',
+    paramEncoding: 'explicit',
+  })
+  const hex = publicKey.export({ format: 'der', type: 'spki' }).toString('hex')
+  const generator = /046b17d1f2e12c4247f8bce6e563a440f2.{96}/.exec(hex)?.[0] ?? ''
+  const key = Buffer.from(hex.replace(generator, hex.slice(-130)), 'hex')
+  return createPublicKey({ key, format: 'der', type: 'spki' })
 }
 
 test('keys that are weak, slow or of another kind are refused', () => {
@@ -263,11 +284,18 @@ test('keys that are weak, slow or of another kind are refused', () => {
   // A verification with an exponent of 2,048 bits takes a hundred times as long.
   const n = Buffer.alloc(256, 0xff).toString('base64url')
   const slow = createPublicKey({ format: 'jwk', key: { kty: 'RSA', n, e: n } })
-  const large = Buffer.alloc(513, 0xff).toString('base64url')
-  const huge = createPublicKey({ format: 'jwk', key: { kty: 'RSA', n: large, e: 'AQAB' } })
+  const ofBytes = (bytes: number) => {
+    const modulus = Buffer.alloc(bytes, 0xff).toString('base64url')
+    return createPublicKey({ format: 'jwk', key: { kty: 'RSA', n: modulus, e: 'AQAB' } })
+  }
+  for (const bytes of [256, 512]) {
+    const sent = passkey.create(challenge, { publicKey: textOf(ofBytes(bytes)), algorithm: -257 })
+    assert.deepEqual(checkNewPasskey(RULES, sent, NOW), { at: NOW })
+  }
   for (const [algorithm, key] of [
     ...keys.map(([algorithm, { publicKey }]) => [algorithm, publicKey] as const),
-    ...[slow, huge].map(key => [-257, key] as const),
+    ...[slow, ofBytes(255), ofBytes(513)].map(key => [-257, key] as const),
+    [-7, withOwnCurve()] as const,
   ]) {
     const sent = passkey.create(challenge, { publicKey: textOf(key), algorithm })
     assert.deepEqual(checkNewPasskey(RULES, sent, NOW), WRONG)

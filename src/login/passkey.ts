@@ -31,11 +31,12 @@ export type PasskeyRules = {
   challenges: Challenges
 }
 
-export type PasskeyFlaw = 'wrong' | 'wrong-origin' | 'late'
+/** `elsewhere`: on a page of another address. */
+export type PasskeyFlaw = 'wrong' | 'elsewhere' | 'late'
 /** `at`: the time of its challenge. */
 type Checked = { at: Date } | { flaw: PasskeyFlaw }
 
-/** As much work for every stored key, without one, and whatever is wrong. */
+/** Does the same work whichever key is stored, also if none is, and whatever is wrong. */
 export function checkAssertion(
   rules: PasskeyRules,
   sent: Assertion,
@@ -58,7 +59,8 @@ export function checkNewPasskey(rules: PasskeyRules, sent: NewPasskey, now: Date
   const key = readKey(sent.publicKey)
   const isFit = key && isSupported(key, sent.algorithm) && toText(key) === sent.publicKey
   const data = readAuthenticatorData(rules.rpId, bytesOf(sent.authenticatorData))
-  const isOfId = data?.isAttested && attestedId(data.rest) === sent.id
+  const isOfId =
+    data?.isAttested && attestedId(data.rest) === sent.id && CREDENTIAL_ID.test(sent.id)
   if (!isFit || !isOfId) return { flaw: 'wrong' }
   return checkClientData(rules, bytesOf(sent.clientDataJSON), 'webauthn.create', now)
 }
@@ -74,7 +76,7 @@ function checkClientData(
   // A site that has our page in a frame must not be able to ask for a passkey.
   const isFramed = crossOrigin !== false || topOrigin !== undefined
   if (at === null || type !== expectedType || isFramed) return { flaw: 'wrong' }
-  if (usedAt !== origin) return { flaw: 'wrong-origin' }
+  if (usedAt !== origin) return { flaw: 'elsewhere' }
   const aheadMs = at.getTime() - now.getTime()
   const isInTime = aheadMs <= AHEAD_MAX_MS && aheadMs >= -CHALLENGE_SECONDS * 1000
   return isInTime ? { at } : { flaw: 'late' }
@@ -108,19 +110,19 @@ function attestedId(rest: Buffer): string | null {
   const end = rest.length > 18 ? 18 + rest.readUInt16BE(16) : rest.length
   return end < rest.length ? rest.subarray(18, end).toString('base64url') : null
 }
+/** Of at most 1,023 bytes in base64url. The database may fail on other text. */
+export const CREDENTIAL_ID = /^[\w-]{1,1364}$/
 
-const ALGORITHMS: Record<string, number> = { ec: -7, ed25519: -8, rsa: -257 }
-
-/** Verifying with another RSA key could take as long as a login. */
-function isSupported({ asymmetricKeyType, asymmetricKeyDetails }: KeyObject, algorithm: number) {
-  const {
-    namedCurve = 'prime256v1',
-    modulusLength = 2048,
-    publicExponent = 65_537n,
-  } = asymmetricKeyDetails ?? {}
-  const isUsualRsa = publicExponent === 65_537n && modulusLength >= 2048 && modulusLength <= 4096
-  const isOfAlgorithm = ALGORITHMS[asymmetricKeyType ?? ''] === algorithm
-  return isOfAlgorithm && namedCurve === 'prime256v1' && isUsualRsa
+/** Verifying with another RSA key, or on a curve that a key brings along, could take as long as a login. */
+function isSupported(
+  { asymmetricKeyType: type, asymmetricKeyDetails }: KeyObject,
+  algorithm: number,
+) {
+  const { namedCurve, modulusLength: bits = 0, publicExponent } = asymmetricKeyDetails ?? {}
+  if (algorithm === -7) return type === 'ec' && namedCurve === 'prime256v1'
+  if (algorithm === -8) return type === 'ed25519'
+  const isUsual = publicExponent === 65_537n && bits >= 2048 && bits <= 4096
+  return algorithm === -257 && type === 'rsa' && isUsual
 }
 
 const MODULUS = randomBytes(256).fill(0xff, 0, 1).fill(0xff, 255).toString('base64url')

@@ -306,7 +306,7 @@ describe('the second step', async () => {
         // Bound to another domain, even if it signs for this one.
         [elsewhere.get(challenge()), 'passkey-unknown', true],
         ...odd.map(id => [{ ...wrong, id }, 'passkey-unknown', true] as [Assertion, string, true]),
-        [from('https://other.example.com'), 'passkey-wrong-origin', false],
+        [from('https://other.example.com'), 'passkey-elsewhere', false],
         [passkey.get(challenge(-301)), 'passkey-late', false],
         [passkey.get(challenge(11)), 'passkey-late', false],
       ]

@@ -15,7 +15,13 @@ import type { Store } from '../domain/store.ts'
 import type { User } from '../domain/user.ts'
 import { decrypt, encrypt, keyIdOf } from '../keys/encryption.ts'
 import type { EncryptionKey, Keys } from '../keys/key-set.ts'
-import { type Assertion, checkAssertion, type PasskeyFlaw, type PasskeyRules } from './passkey.ts'
+import {
+  type Assertion,
+  CREDENTIAL_ID,
+  checkAssertion,
+  type PasskeyFlaw,
+  type PasskeyRules,
+} from './passkey.ts'
 import { digestOfRecoveryCode } from './recovery-codes.ts'
 import { findCode } from './totp.ts'
 
@@ -56,8 +62,6 @@ export type SecondStepDeps = {
 const NO_ID = '00000000-0000-0000-0000-000000000000'
 const DECOY = randomBytes(20)
 const decoys = new WeakMap<EncryptionKey, string>()
-/** Of at most 1,023 bytes in base64url. The database may fail on other text. */
-const CREDENTIAL_ID = /^[\w-]{1,1364}$/
 
 export async function checkSecondStep(
   { store, keys, passkeys, clock }: SecondStepDeps,
@@ -70,8 +74,8 @@ export async function checkSecondStep(
   const userId = user?.id ?? NO_ID
   const recoveryDigest = digestOfRecoveryCode(otp)
   const credentialId = passkey && CREDENTIAL_ID.test(passkey.id) ? passkey.id : ''
-  const typed = { recoveryDigest, credentialId, rpId: passkeys.rpId ?? '' }
-  const stored = await store.secondFactors.findProofs(userId, typed)
+  const proofKeys = { recoveryDigest, credentialId, rpId: passkeys.rpId ?? '' }
+  const stored = await store.secondFactors.findProofs(userId, proofKeys)
   const { id, secret } = stored.totp ?? { id: NO_ID, secret: decoyBy(key) }
   const context = factorContext(stored.totp ? userId : NO_ID, id)
   const decrypted = decrypt(keys, secret, context)
@@ -79,57 +83,52 @@ export async function checkSecondStep(
   const signed = passkey && checkAssertion(passkeys, passkey, stored.passkey?.secret ?? null, now)
   if (!user || !stored.hasFactor) return { kind: 'not-needed' }
 
-  const reason = signed
-    ? problemWithPasskey(stored.passkey, signed)
-    : problemWithCode(otp, stored, decrypted !== null, code)
+  const judged = signed
+    ? judgePasskey(stored.passkey, signed)
+    : judgeCode(otp, stored, decrypted !== null, code, recoveryDigest)
   const guessesBelow = isKnownDevice ? GUESSES.knownDevice : GUESSES.unknownDevice
-  if (reason !== null) {
-    const isOffset = reason === 'code-early' || reason === 'code-late'
+  if (typeof judged === 'string') {
+    const isOffset = judged === 'code-early' || judged === 'code-late'
     const failed = {
-      guessesBelow: GUESSED.includes(reason) ? guessesBelow : 0,
+      guessesBelow: GUESSED.includes(judged) ? guessesBelow : 0,
       codeOffsetSeconds: isOffset && code ? code.offsetSeconds : null,
     }
-    return { kind: 'unproved', reason, failed }
+    return { kind: 'unproved', reason: judged, failed }
   }
   if (user.failedSecondSteps >= guessesBelow) {
     return { kind: 'unproved', reason: 'too-many-guesses', failed: NO_GUESS }
   }
   // An older key has encrypted the secret: the login stores it again.
-  const isOutdated = decrypted && key && keyIdOf(secret) !== key.keyId
-  const used: UsedProof =
-    signed && 'at' in signed && stored.passkey
-      ? { ...stored.passkey, kind: 'passkey', usedTo: signed.at }
-      : code && stored.recoveryCode === null
-        ? {
-            ...{ kind: 'totp', id, usedTo: code.usedTo },
-            secret: isOutdated ? encrypt(key, decrypted, context) : secret,
-          }
-        : { kind: 'recovery-code', digest: recoveryDigest }
+  const isOutdated = judged.kind === 'totp' && decrypted && key && keyIdOf(secret) !== key.keyId
+  const used = isOutdated ? { ...judged, secret: encrypt(key, decrypted, context) } : judged
   return { kind: 'proved', proof: { used, guessesBelow } }
 }
 
-/** Null if the proof is right. */
-function problemWithPasskey(
+function judgePasskey(
   stored: StoredFactor | null,
   signed: ReturnType<typeof checkAssertion>,
-): StepReason | null {
+): UsedProof | StepReason {
   if (!stored) return 'passkey-unknown'
   if ('flaw' in signed) return `passkey-${signed.flaw}`
-  return isUsedUp('passkey', signed.at, stored.usedTo) ? 'passkey-used' : null
+  if (isUsedUp('passkey', signed.at, stored.usedTo)) return 'passkey-used'
+  return { ...stored, kind: 'passkey', usedTo: signed.at }
 }
 
-function problemWithCode(
+function judgeCode(
   otp: string,
   { totp, recoveryCode }: StoredProofs,
   isReadable: boolean,
   code: ReturnType<typeof findCode>,
-): StepReason | null {
+  recoveryDigest: string,
+): UsedProof | StepReason {
   if (otp.trim() === '') return 'code-missing'
-  if (recoveryCode !== null) return recoveryCode === 'used' ? 'code-used' : null
+  if (recoveryCode === 'used') return 'code-used'
+  if (recoveryCode === 'good') return { kind: 'recovery-code', digest: recoveryDigest }
   if (totp && !isReadable) return 'factor-unreadable'
   if (!totp || !code) return 'code-wrong'
   if (!code.isAccepted) return code.offsetSeconds > 0 ? 'code-early' : 'code-late'
-  return isUsedUp('totp', code.usedTo, totp.usedTo) ? 'code-used' : null
+  if (isUsedUp('totp', code.usedTo, totp.usedTo)) return 'code-used'
+  return { ...totp, kind: 'totp', usedTo: code.usedTo }
 }
 
 /** The transaction that opens the session decides by the same rule. */

@@ -92,7 +92,7 @@ describe('passkeys', { concurrency: true }, async () => {
         // The browser gives it to another address of the same domain too, whose passkeys the service refuses.
         await logIn(window, email, elsewhere)
         await window.shows('#notice', en.invalidProof)
-        assert.deepEqual(reasonsIn(other, email), ['passkey-wrong-origin'])
+        assert.deepEqual(reasonsIn(other, email), ['passkey-elsewhere'])
 
         // This authenticator has one already.
         await window.open(`${issuer}/login`)

@@ -11,7 +11,7 @@ import { anyText, INHERITED } from '../support/any-text.ts'
 import { createAuthenticator, SECOND_FACTOR } from '../support/authenticator.ts'
 import { ENGINES } from '../support/engines.ts'
 import { faultsIn, inParallel, own } from '../support/own.ts'
-import { addPasskeys } from '../support/passkey.ts'
+import { addPasskeys, createPasskey } from '../support/passkey.ts'
 import { createDeployment, type Line } from '../support/process.ts'
 import { casesOf, IS_FULL } from '../support/proof.ts'
 import { createRandom } from '../support/random.ts'
@@ -199,6 +199,8 @@ const INVALID: [what: string, calls: fc.Arbitrary<Call>, statuses: number[]][] =
   ],
 ]
 
+const toBase64url = (text: string) => Buffer.from(text, 'base64').toString('base64url')
+
 for (const engine of ENGINES) {
   describe(`any body on ${engine}`, async () => {
     const service = await own(startTestService(engine, UNLIMITED))
@@ -237,13 +239,27 @@ for (const engine of ENGINES) {
     const VALID = {
       ...{ otp: '123456', newOtp: '123456', newPassword: 'seven green boats at noon' },
       ...{ secret: 'QZ4KM7TDWX2HRB5N3VGLCYEJ6UAFS7PO', recoveryCodes: true },
+      ...{ passkey: createPasskey().get(''), newPasskey: createPasskey().create('') },
+      remove: crypto.randomUUID(),
     }
+    const parts = <T extends object>(of: T) =>
+      fc.record(
+        Object.fromEntries(
+          Object.entries(of).map(([name, valid]) => [
+            name,
+            fc.oneof(fc.constant(valid), fc.base64String().map(toBase64url), anything),
+          ]),
+        ),
+        { requiredKeys: [] },
+      )
     /** Some of the fields, each with a valid value or with any. */
     const factorFields = fc.record(
       Object.fromEntries(
         Object.entries(VALID).map(([name, valid]) => [
           name,
-          fc.oneof(fc.constant(valid), fc.constant(null), anything),
+          typeof valid === 'object'
+            ? fc.oneof(parts(valid), fc.constant(valid), anything)
+            : fc.oneof(fc.constant(valid), fc.constant(null), anything),
         ]),
       ),
       { requiredKeys: [] },
@@ -297,7 +313,7 @@ for (const engine of ENGINES) {
           const answer = await service.call({ path: SECOND_FACTOR, body })
           assertInTable(answer, [400])
           for (const name of answer.json.error.fields ?? ['']) {
-            assert.ok(['secret', 'newOtp', 'recoveryCodes'].includes(name), answer.text)
+            assert.ok(name in VALID, answer.text)
           }
         }),
       )

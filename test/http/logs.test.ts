@@ -104,6 +104,13 @@ for (const engine of ENGINES_BY_RUN) {
         body: { email: owner, password, ...body },
       })
       const withCode = (otp: unknown): Call => ({ body: { email: owner, password, otp } })
+      const passkeyOf = (text: unknown) => ({
+        ...{ id: text, clientDataJSON: text, authenticatorData: text, signature: text },
+        ...{ publicKey: text, name: text, algorithm: -7 },
+      })
+      const withPasskey = (text: unknown, otp?: string): Call => ({
+        body: { email: owner, password, otp, passkey: passkeyOf(text) },
+      })
 
       /** The reason is that of a request that is refused before it does anything. */
       const CALLS: [what: string, call: Call | (() => Call), status: number, reason?: string][] = [
@@ -130,6 +137,10 @@ for (const engine of ENGINES_BY_RUN) {
         ['a wrong code', withCode(CANARY), 401],
         ['a long code', withCode(CANARY.repeat(1_000)), 401],
         ['a wrong code for a removal', setUp({ secret: null, otp: CANARY }), 401],
+        ['a wrong passkey', withPasskey(CANARY), 401],
+        ['a passkey of another type', withPasskey([CANARY]), 400, 'invalid-fields'],
+        ['a passkey beside a code', withPasskey(CANARY, CANARY), 400, 'invalid-fields'],
+        ['a new passkey', setUp({ newPasskey: passkeyOf(CANARY) }), 401],
         ['unknown keys', { body: { email, password: 'x', [CANARY]: { token: CANARY } } }, 401],
         ['no email', { body: { password } }, 400, 'invalid-fields'],
         ['an email of another type', { body: { email: { password } } }, 400, 'invalid-fields'],

@@ -161,8 +161,18 @@ const QUERY_MAX_BYTES = 8_000
 const ANY_ID = '00000000-0000-4000-8000-000000000000'
 
 type Place = 'path' | 'query' | 'header' | 'body'
-/** `start` comes before the text, such as "Bearer ". The plain request has only some parts. */
-type Part = { place: Place; name: string; start?: string; plain: () => string; isInPlain: boolean }
+/**
+ * `start` comes before the text, such as "Bearer ". The plain request has only some parts. `within`: the field of an object
+ * that has the text, and the fields beside it.
+ */
+type Part = {
+  place: Place
+  name: string
+  start?: string
+  plain: () => string
+  isInPlain: boolean
+  within?: [field: string, others: Record<string, unknown>]
+}
 type Target = Record<'id' | 'method' | 'path' | 'mediaType', string>
 
 const asHeader = (text: string) => text.replace(/[^ -~]/g, '!')
@@ -172,9 +182,9 @@ const ENCODED: Record<Place, (text: string) => string> = {
 }
 /** How the fields of a body are written, by its media type. */
 const FORM = 'application/x-www-form-urlencoded'
-const WRITERS: Record<string, (fields: Record<string, string>) => string> = {
+const WRITERS: Record<string, (fields: Record<string, unknown>) => string> = {
   'application/json': JSON.stringify,
-  [FORM]: fields => new URLSearchParams(fields).toString(),
+  [FORM]: fields => new URLSearchParams(fields as Record<string, string>).toString(),
 }
 /** What the address of a page may have. All forms read it in the same way. */
 const PAGE_QUERY = ['return_to', 'challenge', 'prompt', 'lang', 'done', 'again']
@@ -230,18 +240,21 @@ function inputsOf({ id, method, path, mediaType }: Target, parts: Part[]): Input
       parts
         .filter(part => part.place === place && (part.isInPlain || part === filled))
         .map(part => {
-          const value = part === filled ? text : part.plain()
-          return [part.name, `${part.start ?? ''}${value}`] as const
+          const value = `${part.start ?? ''}${part === filled ? text : part.plain()}`
+          return [part, value] as const
         })
     const address = textsIn('path').reduce(
-      (all, [name, text]) => all.replace(`{${name}}`, encodeURIComponent(text)),
+      (all, [{ name }, text]) => all.replace(`{${name}}`, encodeURIComponent(text)),
       path,
     )
-    const query = textsIn('query').map(([name, text]) => `&${name}=${encodeURIComponent(text)}`)
-    const headers = textsIn('header').map(([name, text]) => `${name}: ${asHeader(text)}`)
+    const query = textsIn('query').map(([{ name }, text]) => `&${name}=${encodeURIComponent(text)}`)
+    const headers = textsIn('header').map(([{ name }, text]) => `${name}: ${asHeader(text)}`)
     headers.push('Sec-Fetch-Site: same-origin')
     const sent = { method, path: `${address}?${query.join('').slice(1)}`, headers }
-    const fields = textsIn('body')
+    const fields = textsIn('body').map(([{ name, within }, text]) => [
+      name,
+      within ? { ...within[1], [within[0]]: text } : text,
+    ])
     if (fields.length === 0) return toBytes(sent)
     const write = WRITERS[mediaType]
     assert.ok(write, `${id}: WRITERS lacks ${mediaType}`)
@@ -249,8 +262,9 @@ function inputsOf({ id, method, path, mediaType }: Target, parts: Part[]): Input
     return toBytes({ ...sent, body: write(Object.fromEntries(fields)) })
   }
   return parts.map(part => ({
-    name: `${part.name} in the ${part.place} of ${id}`,
-    plain: () => request(),
+    name: `${[part.name, part.within?.[0]].filter(Boolean).join('.')} in the ${part.place} of ${id}`,
+    // Without the object, other work is done.
+    plain: () => (part.within ? request(part, part.plain()) : request()),
     pieces: TEXT_PIECES,
     hostile(piece) {
       const maxBytes = part.place === 'query' ? QUERY_MAX_BYTES : MAX_BYTES
@@ -286,10 +300,22 @@ function credentialsOf(
 }
 
 function fieldsOf({ properties = {}, required = [] }: JsonSchema): Part[] {
-  const texts = Object.entries(properties).filter(([, { type }]) => type !== 'boolean')
-  return texts.map(([name, { type, examples }]) => {
-    assert.ok([type].flat().includes('string'), `${name}: only texts are filled`)
+  const isFilled = ({ type }: JsonSchema) => type !== 'boolean' && type !== 'integer'
+  const texts = Object.entries(properties).filter(([, schema]) => isFilled(schema))
+  return texts.flatMap(([name, schema]): Part[] => {
+    const { type, examples } = schema
     const isInPlain = required.includes(name)
-    return { place: 'body', name, isInPlain, plain: () => String(examples?.[0]) }
+    if (type !== 'object') {
+      assert.ok([type].flat().includes('string'), `${name}: only texts are filled`)
+      return [{ place: 'body', name, isInPlain, plain: () => String(examples?.[0]) }]
+    }
+    const all = Object.entries(schema.properties ?? {}).map(([field, it]) => [
+      field,
+      it.enum?.[0] ?? it.examples?.[0],
+    ])
+    const others: Record<string, unknown> = Object.fromEntries(all)
+    return fieldsOf(schema).map(part => ({
+      ...{ ...part, name, isInPlain, within: [part.name, others] },
+    }))
   })
 }

@@ -8,6 +8,7 @@ export type JsonSchema = {
   type?: string | string[]
   format?: string
   maxLength?: number
+  pattern?: string
   description?: string
   const?: unknown
   enum?: readonly unknown[]

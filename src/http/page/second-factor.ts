@@ -40,19 +40,19 @@ const WORDS = {
 
 /** Each is a field of the form too, so that it stays after a refusal. */
 export type FactorForm = {
-  kind: keyof typeof WORDS
+  view: keyof typeof WORDS
   /** Of an app that is set up. */
   secret: string
   /** Of the passkey that is added, or of the factor that is removed; empty for an app. */
   name: string
-  /** The id of the user, by which an authenticator tells accounts apart. */
-  user: string
-  /** The credentials of the user's passkeys. Their authenticators refuse to make another. */
+  /** By which an authenticator tells accounts apart. */
+  userId: string
+  /** The ids of the user's passkeys, with spaces between them: their authenticators make no other. */
   exclude: string
 }
 
-export function isFactorForm(kind: string): kind is FactorForm['kind'] {
-  return Object.hasOwn(WORDS, kind)
+export function isFactorView(view: string): view is FactorForm['view'] {
+  return Object.hasOwn(WORDS, view)
 }
 
 type State = FormState & {
@@ -66,23 +66,23 @@ type State = FormState & {
 
 export function factorPage(frame: Frame, form: FactorForm, state: State): string {
   const { text, href } = frame
-  const { kind, user } = form
-  const [titleKey, intro, id, button, busy] = WORDS[kind]
+  const { view, userId } = form
+  const [titleKey, intro, id, button, busy] = WORDS[view]
   const name = form.name || text('authenticatorApp')
   const title = text(titleKey, { name })
-  const sent = { ...(state.csrf && { csrf: state.csrf }), known: '1', form: kind, user }
+  const sent = { ...(state.csrf && { csrf: state.csrf }), known: '1', form: view, user: userId }
   const main = html`<form id="form" method="post" action="${href(state.path)}">
         <div class="head">
           <h1 id="title" tabindex="-1"${focus(state, 'title')}>${title}</h1>
           ${intro && html`<p>${text(intro)}</p>`}
         </div>
         ${noticeBox(state.notice)}
-        ${hidden(kind === 'remove' ? { ...sent, name } : sent)}
+        ${hidden(view === 'remove' ? { ...sent, name } : sent)}
         ${fieldsOf(frame, form, state)}
-        ${kind.endsWith('passkey') && html`<p id="new-passkey-error" class="error" aria-live="polite" data-failed="${text('passkeyNotMade')}" data-exists="${text('passkeyExists')}"></p>`}
+        ${view.endsWith('passkey') && html`<p id="new-passkey-error" class="error" aria-live="polite" data-failed="${text('passkeyNotMade')}" data-exists="${text('passkeyExists')}"></p>`}
         ${submitButton(frame, state, id, button, busy)}
         <a id="cancel" class="button" href="${href('/login')}">${text('cancel')}</a>
-        ${(kind === 'set-totp' || kind === 'set-both') && passkeyInstead(frame, kind)}
+        ${(view === 'set-totp' || view === 'set-both') && passkeyInstead(frame, view)}
       </form>`
   return toDocument(frame, { title, main, isError: isError(state) })
 }
@@ -104,7 +104,7 @@ function fieldsOf(frame: Frame, form: FactorForm, state: State): Html[] {
   const passkey = () => nameField(frame, form, state)
   const newOtp = (isBesideOther: boolean) => newOtpField(frame, state, isBesideOther)
   const loginAnd = (kind: OtpField) => [...login, otpField(frame, state, kind)]
-  switch (form.kind) {
+  switch (form.view) {
     case 'set-totp':
       return steps(frame, ['stepScan', app()], ['stepConfirm', [...login, newOtp(false)]])
     case 'set-both': {
@@ -113,7 +113,7 @@ function fieldsOf(frame: Frame, form: FactorForm, state: State): Html[] {
     }
     case 'add-totp':
     case 'replace-totp': {
-      const confirm = loginAnd(form.kind === 'replace-totp' ? 'replaced' : 'required')
+      const confirm = loginAnd(form.view === 'replace-totp' ? 'replaced' : 'required')
       const code = [newOtp(true)]
       return steps(frame, ['stepScanNew', app()], ['stepCode', code], ['stepConfirmNow', confirm])
     }
@@ -145,10 +145,10 @@ function nameField({ text }: Frame, { name, exclude }: FactorForm, state: State)
   ]
 }
 
-/** Sends the form as it is, because its email may be known by its right password only. */
-function passkeyInstead(frame: Frame, kind: 'set-totp' | 'set-both'): Html {
+/** A POST: a user without a session is known by the email in this form only. */
+function passkeyInstead(frame: Frame, view: 'set-totp' | 'set-both'): Html {
   const { text, href } = frame
-  const form = kind === 'set-both' ? 'both-passkey' : 'first-passkey'
+  const form = view === 'set-both' ? 'both-passkey' : 'first-passkey'
   const path = href('/login/second-factor/passkey')
   return html`<p class="foot"${forPasskeys(frame)}><button id="passkey-instead" class="switch" formaction="${path}" formnovalidate name="form" value="${form}">${text('passkeyInstead')}</button></p>`
 }
@@ -165,11 +165,11 @@ function steps({ text }: Frame, ...all: [title: TextKey, fields: Html[]][]): Htm
  * The secret as a picture, as a link for an app on the same device, which cannot scan it, and in groups for typing. The
  * form has it too, so it stays after a refusal.
  */
-function scan({ page, text }: Frame, { kind, secret }: FactorForm, { email }: State): Html[] {
+function scan({ page, text }: Frame, { view, secret }: FactorForm, { email }: State): Html[] {
   const uri = toOtpAuthUri(page.brandName, email, secret)
   const groups = secret.match(/.{1,4}/g) ?? []
   return [
-    html`${kind.startsWith('set') && html`<p class="detail">${text('stepScanHint')}</p>`}
+    html`${view.startsWith('set') && html`<p class="detail">${text('stepScanHint')}</p>`}
         ${hidden({ secret })}
         <a class="button open-app" href="${uri}">${text('openInApp')}</a>
         ${qrCode(uri, text('qrCode'))}

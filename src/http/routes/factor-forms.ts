@@ -3,12 +3,13 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Factor } from '../../domain/second-factor.ts'
 import type { FactorRequest } from '../../login/attempt.ts'
+import { isSetUp } from '../../login/changes.ts'
 import type { NewPasskey } from '../../login/passkey.ts'
 import { makeSecret, parseSecret, toBase32 } from '../../login/totp.ts'
 import { listOwnFactors } from '../../session/own-sessions.ts'
 import { askingAgainPage } from '../page/layout.ts'
 import { recoveryCodesPage } from '../page/recovery-codes.ts'
-import { type FactorForm, factorPage, isFactorForm } from '../page/second-factor.ts'
+import { type FactorForm, factorPage, isFactorView } from '../page/second-factor.ts'
 import type { TextKey } from '../page/texts.ts'
 import { formOf } from '../request/body.ts'
 import { refuse } from '../request/log.ts'
@@ -34,20 +35,19 @@ export function factorPageRoute(deps: FactorDeps, kind: Kind) {
     const { user } = access.live
     const { factors } = await listOwnFactors(deps.sessions, access.live)
     const factor = factors.find(({ id }) => id === factorIdIn(request))
-    const shown = formFor(kind, factors, factor)
-    if (!shown) return toLogin()
-    const isSetUp = kind === 'set-totp' || kind === 'add-passkey'
-    if (isSetUp && !deps.canSetUp()) return sendUnavailable(reply)
+    const view = viewFor(kind, factors, factor)
+    if (!view) return toLogin()
+    if (isSetUp(kind) && !deps.canSetUp()) return sendUnavailable(reply)
     const exclude = factors.flatMap(({ credentialId }) => credentialId ?? []).join(' ')
-    const own = { secret: makeSecret(), name: factor?.name ?? '', user: user.id, exclude }
+    const own = { secret: makeSecret(), name: factor?.name ?? '', userId: user.id, exclude }
     const hasPasskey = exclude !== ''
     const state = { path, email: user.email, csrf: csrfOf(request), hasPasskey }
-    return sendPage(reply, factorPage(frame, { ...own, kind: shown }, state))
+    return sendPage(reply, factorPage(frame, { ...own, view }, state))
   }
 }
 
 /** What a user with these factors is shown; null if there is nothing to change. */
-function formFor(kind: Kind, factors: Factor[], factor?: Factor): FactorForm['kind'] | null {
+function viewFor(kind: Kind, factors: Factor[], factor?: Factor): FactorForm['view'] | null {
   const isFirst = factors.length === 0
   const hasApp = factors.some(factor => factor.kind === 'totp')
   switch (kind) {
@@ -64,12 +64,12 @@ function formFor(kind: Kind, factors: Factor[], factor?: Factor): FactorForm['ki
 
 /** The form that was sent. Its secret stays the same, or the app would have to scan another one. */
 export function sentForm(request: FastifyRequest, kind: Kind): FactorForm {
-  const { form = '', secret = '', name = '', user = '', exclude = '' } = formOf(request)
+  const { form = '', secret = '', name = '', user: userId = '', exclude = '' } = formOf(request)
   const parsed = parseSecret(secret)
   return {
-    kind: isFactorForm(form) ? form : kind,
+    view: isFactorView(form) ? form : kind,
     secret: parsed ? toBase32(parsed) : makeSecret(),
-    ...{ name, user, exclude },
+    ...{ name, userId, exclude },
   }
 }
 
@@ -85,32 +85,34 @@ export function factorFormRoute(deps: FactorDeps, kind: Kind) {
   return async (request: FastifyRequest, reply: FastifyReply) => {
     const shown = cookieOfForm(request)
     if (shown.kind === 'cross-site') return sendDenied(request, reply, shown)
-    const { email = '', password = '', name, ...form } = formOf(request)
-    if (kind === 'add-passkey' && name === undefined) {
-      // The form that sets up an app has led here.
+    const { email = '', password = '', name: typed, ...form } = formOf(request)
+    if (kind === 'add-passkey' && typed === undefined) {
+      // The button "Set up a passkey instead" sends none.
       const state = { path: pathOf(request), email, csrf: csrfOf(request) }
       return sendPage(
         reply,
         factorPage(frameOf(deps.page, request), sentForm(request, kind), state),
       )
     }
-    const { otp, passkey } = proofIn(request)
+    const proof = proofIn(request)
     const newPassword = form['new-password']
     const newOtp = form['new-otp'] ?? ''
     const newPasskey = form['new-passkey'] ?? ''
+    // One that was pasted may have line breaks.
+    const name = [...(typed ?? '').replace(/[\s\p{Cc}]+/gu, ' ').trim()].slice(0, 100).join('')
     const fields = missingIn({
-      ...{ email, password, newPassword, otp: passkey ? undefined : otp },
+      ...{ email, password, newPassword, otp: proof.otp },
       ...(kind === 'set-totp' && { newOtp }),
       ...(kind === 'add-passkey' && { name, newPasskey }),
     })
     if (fields.length > 0) return refuse(request, reply, 'VALIDATION_ERROR', { fields })
     const requests: Record<Kind, FactorRequest> = {
       'set-totp': { kind: 'set-totp', secret: form.secret ?? '', newOtp },
-      'add-passkey': { kind: 'add-passkey', passkey: newPasskeyIn(newPasskey, name ?? '') },
+      'add-passkey': { kind: 'add-passkey', passkey: newPasskeyIn(newPasskey, name) },
       remove: { kind: 'remove', id: factorIdIn(request) },
       'new-recovery-codes': { kind: 'new-recovery-codes' },
     }
-    const change = { email, password, otp, passkey, newPassword, factorRequest: requests[kind] }
+    const change = { ...{ email, password, newPassword }, ...proof, factorRequest: requests[kind] }
     return changeSecondFactor(deps, request, reply, change, (reply, outcome) =>
       sendChanged(deps, request, reply, kind, outcome),
     )
@@ -124,7 +126,7 @@ function newPasskeyIn(text: string, name: string): NewPasskey {
   return { id, name, publicKey, algorithm: Number(algorithm), clientDataJSON, authenticatorData }
 }
 
-const SAID: Partial<Record<FactorForm['kind'], TextKey>> = {
+const SAID: Partial<Record<FactorForm['view'], TextKey>> = {
   'replace-totp': 'appReplaced',
   'add-totp': 'appAdded',
   'new-recovery-codes': 'newCodesMade',
@@ -145,6 +147,6 @@ function sendChanged(
   const frame = { ...frameOf(page, request, ['prompt', 'after']), others: [] }
   const { host } = new URL(sessions.tokens.issuer)
   const made = { email: user.email, host, at: sessions.clock() }
-  const said = frame.text(SAID[sentForm(request, kind).kind] ?? 'turnedOn')
+  const said = frame.text(SAID[sentForm(request, kind).view] ?? 'turnedOn')
   return sendPage(reply, recoveryCodesPage(frame, codes, said, made))
 }

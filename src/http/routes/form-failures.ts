@@ -53,9 +53,6 @@ const FLAWS: Record<PasswordFlaw, TextKey> = {
 const REASONS: Record<string, TextKey> = {
   demanded: 'lastDemanded',
   too_many_passkeys: 'passkeysFull',
-  invalid_passkey: 'passkeyNotMade',
-  wrong_origin: 'passkeyNotMade',
-  challenge_expired: 'passkeyNotMade',
 } satisfies Partial<Record<FactorFlaw['reason'], TextKey>>
 
 export function showLoginFailure(deps: PageDeps): ShowFailure {
@@ -95,8 +92,8 @@ function showFormFailure(
     const { isFactorRequired = code === 'SECOND_FACTOR_REQUIRED' } = details
     const isForced = code === 'PASSWORD_CHANGE_REQUIRED'
     if (isFactorRequired) {
-      const kind: FactorForm['kind'] = isForced ? 'set-both' : 'set-totp'
-      const form = { ...sentForm(request, 'set-totp'), kind, user: details.userId ?? '' }
+      const view: FactorForm['view'] = isForced ? 'set-both' : 'set-totp'
+      const form = { ...sentForm(request, 'set-totp'), view, userId: details.userId ?? '' }
       const notice = information(frame.text(isForced ? 'bothDemanded' : 'twoStepsDemanded'))
       return sendPage(reply, factorPage(frame, form, { ...state, notice, path: SET_UP }))
     }
@@ -156,8 +153,8 @@ function stateOf(
     }),
     ...(fields.includes('otp') && { otp: text('otpMissing') }),
   }
-  const isPasskeyMissing = fields.includes('newPasskey') && !reason
-  const own = isPasskeyMissing ? 'passkeyScript' : REASONS[reason ?? '']
+  const notMade = reason ? 'passkeyNotMade' : 'passkeyScript'
+  const own = REASONS[reason ?? ''] ?? (fields.includes('newPasskey') ? notMade : undefined)
   const key = code === 'INVALID_CREDENTIALS' ? refusal : own
   return {
     email: formOf(request).email ?? '',

@@ -2,14 +2,13 @@
 // leads to a page of its own; a refusal is a page, see form-failures.ts.
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { LiveSession } from '../../domain/session.ts'
-import type { Assertion } from '../../login/passkey.ts'
 import { endOtherSessions, endOwnSession } from '../../session/own-sessions.ts'
 import { isUuid } from '../../system/identifiers.ts'
 import { formOf } from '../request/body.ts'
 import { refuse } from '../request/log.ts'
 import { changeCredentials, type NewPasswordDeps } from './change-password.ts'
 import { reportEnded } from './ended-session.ts'
-import { logIn } from './login.ts'
+import { logIn, type Sent } from './login.ts'
 import { logOut } from './logout.ts'
 import { frameOf, type PageDeps, redirectDone } from './page.ts'
 import { accessBy, cookieOf, sendDenied } from './session-access.ts'
@@ -32,21 +31,21 @@ export function passwordFormRoute(deps: FormDeps) {
     if (shown.kind === 'cross-site') return sendDenied(request, reply, shown)
     const { email = '', password = '', known, ...form } = formOf(request)
     const change = { email, password, newPassword: form['new-password'] ?? '' }
-    const { otp, passkey } = proofIn(request)
-    const fields = missingIn({ ...change, ...(known === '1' && !passkey && { otp }) })
+    const proof = proofIn(request)
+    const fields = missingIn({ ...change, ...(known === '1' && { otp: proof.otp }) })
     if (fields.length > 0) return refuse(request, reply, 'VALIDATION_ERROR', { fields })
-    return changeCredentials(deps, request, reply, { ...change, otp, passkey }, () =>
+    return changeCredentials(deps, request, reply, { ...change, ...proof }, () =>
       redirectDone(deps.page, request, reply, 'changed'),
     )
   }
 }
 
 /** The script has joined the parts of a passkey, which have no dots. */
-export function proofIn(request: FastifyRequest) {
+export function proofIn(request: FastifyRequest): Pick<Sent, 'otp' | 'passkey'> {
   const { otp, passkey = '' } = formOf(request)
+  if (passkey === '') return { otp }
   const [id = '', clientDataJSON = '', authenticatorData = '', signature = ''] = passkey.split('.')
-  const assertion: Assertion = { id, clientDataJSON, authenticatorData, signature }
-  return { otp, passkey: passkey === '' ? undefined : assertion }
+  return { passkey: { id, clientDataJSON, authenticatorData, signature } }
 }
 
 /** The names of fields that were left empty. Only a password may consist of spaces. */

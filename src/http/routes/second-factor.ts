@@ -4,7 +4,7 @@ import type { FactorRequest } from '../../login/attempt.ts'
 import { isSetUp } from '../../login/changes.ts'
 import type { NewPasskey, PasskeyRules } from '../../login/passkey.ts'
 import { sendFailure } from '../answer/envelope.ts'
-import { named, object, operation, success, whole } from '../openapi/operation.ts'
+import { named, object, operation, success, text, whole } from '../openapi/operation.ts'
 import { SESSION_ID, TOKENS } from '../openapi/schemas.ts'
 import { refuse } from '../request/log.ts'
 import { changeCredentials, NEW_PASSWORD, type NewPasswordDeps } from './change-password.ts'
@@ -30,7 +30,10 @@ const RECOVERY_CODES = {
 const NEW_PASSKEY = {
   ...whole({
     id: BASE64URL,
-    name: { type: 'string', description: '1 to 100 characters.', examples: ['Work laptop'] },
+    // Neither controls nor half characters, which a database may refuse.
+    name: text('1 to 100 characters.', {
+      ...{ pattern: '^(?=.*\\S)[^\\p{Cc}\\p{Cs}]{1,100}$', examples: ['Work laptop'] },
+    }),
     publicKey: { ...BASE64URL, description: 'Of `response.getPublicKey()`.' },
     algorithm: { type: 'integer', enum: [-7, -8, -257] },
     clientDataJSON: BASE64URL,
@@ -38,9 +41,6 @@ const NEW_PASSKEY = {
   } satisfies Record<keyof NewPasskey, object>),
   description: 'What `navigator.credentials.create()` returned, in base64url.',
 }
-/** Neither controls nor half characters, which a database may refuse. */
-const PASSKEY_NAME = /^(?=.*\S)[^\p{Cc}\p{Cs}]{1,100}$/u
-
 export const SECOND_FACTOR_OPERATION = operation({
   operationId: 'changeSecondFactor',
   tags: ['Login'],
@@ -88,13 +88,14 @@ export const SECOND_FACTOR_OPERATION = operation({
   ],
 })
 
-type Changes = {
-  secret: string | null | undefined
-  newPasskey: NewPasskey | undefined
-  remove: string | undefined
-  recoveryCodes: true | undefined
+const CHANGES = ['secret', 'newPasskey', 'remove', 'recoveryCodes'] as const
+type Body = Omit<Sent, 'factorRequest'> & {
+  secret?: string | null
+  newOtp?: string
+  newPasskey?: NewPasskey
+  remove?: string
+  recoveryCodes?: true
 }
-type Body = Omit<Sent, 'factorRequest'> & Partial<Changes> & { newOtp?: string }
 
 export type SecondFactorDeps = NewPasswordDeps & {
   /** False if second factors are turned off, or without a key to encrypt them. */
@@ -105,23 +106,20 @@ export type SecondFactorDeps = NewPasswordDeps & {
 export function secondFactorRoute(deps: SecondFactorDeps) {
   return async (request: FastifyRequest, reply: FastifyReply) => {
     const body = request.body as Body
-    const { secret, newOtp = '', newPasskey, remove, recoveryCodes, ...login } = body
-    const changes: Changes = { secret, newPasskey, remove, recoveryCodes }
-    if (Object.values(changes).filter(change => change !== undefined).length !== 1) {
-      const fields = Object.keys(changes)
-      const message = `Send exactly one of ${fields.join(', ')}`
-      return refuse(request, reply, 'VALIDATION_ERROR', { fields, message })
+    if (CHANGES.filter(name => body[name] !== undefined).length !== 1) {
+      const message = `Send exactly one of ${CHANGES.join(', ')}`
+      return refuse(request, reply, 'VALIDATION_ERROR', { fields: [...CHANGES], message })
     }
-    if (typeof secret === 'string' && newOtp.trim() === '') {
+    if (typeof body.secret === 'string' && !body.newOtp?.trim()) {
       const message = 'newOtp is required: the code that the app shows for the new secret'
       return refuse(request, reply, 'VALIDATION_ERROR', { fields: ['newOtp'], message })
     }
-    const factorRequest = toFactorRequest(changes, newOtp)
-    return changeSecondFactor(deps, request, reply, { ...login, factorRequest })
+    const factorRequest = toFactorRequest(body)
+    return changeSecondFactor(deps, request, reply, { ...body, factorRequest })
   }
 }
 
-function toFactorRequest({ secret, newPasskey, remove }: Changes, newOtp: string): FactorRequest {
+function toFactorRequest({ secret, newOtp = '', newPasskey, remove }: Body): FactorRequest {
   if (newPasskey) return { kind: 'add-passkey', passkey: newPasskey }
   if (remove !== undefined) return { kind: 'remove', id: remove.toLowerCase() }
   if (secret === null) return { kind: 'remove', id: null }
@@ -137,13 +135,8 @@ export async function changeSecondFactor(
   send?: SendOpened,
 ) {
   const { factorRequest } = sent
-  const passkey = factorRequest.kind === 'add-passkey' ? factorRequest.passkey : null
-  const isAvailable = deps.canSetUp() && (!passkey || deps.passkeys.rpId !== null)
-  if (isSetUp(factorRequest) && !isAvailable) return sendUnavailable(reply)
-  if (passkey && !PASSKEY_NAME.test(passkey.name)) {
-    const message = 'The name of the passkey has 1 to 100 characters'
-    return refuse(request, reply, 'VALIDATION_ERROR', { fields: ['newPasskey'], message })
-  }
+  const isPossible = factorRequest.kind !== 'add-passkey' || deps.passkeys.rpId !== null
+  if (isSetUp(factorRequest.kind) && !(deps.canSetUp() && isPossible)) return sendUnavailable(reply)
   return changeCredentials(deps, request, reply, sent, send)
 }
 

@@ -1,6 +1,11 @@
 // Second factors and recovery codes, as logins, users and administrators read them, and their reset.
 import { type Selectable, sql } from 'kysely'
-import type { SecondFactorStore, StoredFactor, Typed } from '../../domain/second-factor.ts'
+import type {
+  Factor,
+  ProofKeys,
+  SecondFactorStore,
+  StoredFactor,
+} from '../../domain/second-factor.ts'
 import { changedFacts, writeAudit } from './audit.ts'
 import { endAllSessions, isOfUser } from './end-all-sessions.ts'
 import { type Engine, transact } from './engine.ts'
@@ -17,13 +22,13 @@ const ENCRYPTED_MIN_CHARACTERS = 64
 export function createSecondFactors(engine: Engine): SecondFactorStore {
   const { db } = engine
   return {
-    async findProofs(userId, typed) {
-      const [row] = await engine.readPrepared(findProofs, { userId, ...typed })
+    async findProofs(userId, keys) {
+      const [row] = await engine.readPrepared(findProofs, { userId, ...keys })
       if (!row) throw new Error('no row of proofs')
       return {
         hasFactor: Boolean(row.has_factor),
-        totp: toStored(row.totp_id, row.totp_secret, row.totp_used_to),
-        passkey: toStored(row.passkey_id, row.passkey_secret, row.passkey_used_to),
+        totp: toStored(row, 'totp'),
+        passkey: toStored(row, 'passkey'),
         recoveryCode: row.recovery_code,
       }
     },
@@ -153,19 +158,15 @@ const listFactors = prepare<{ userId: string }, ListedRow>(
     from second_factors where user_id = ${userId} order by created_at, id`,
 )
 
-type ProofsRow = {
-  has_factor: boolean | number
-  totp_id: string | null
-  totp_secret: string | null
-  totp_used_to: Date | string | null
-  passkey_id: string | null
-  passkey_secret: string | null
-  passkey_used_to: Date | string | null
-  recovery_code: 'good' | 'used' | null
-}
+type Kind = Factor['kind']
+type ProofsRow = { has_factor: boolean | number; recovery_code: 'good' | 'used' | null } & Record<
+  `${Kind}_id` | `${Kind}_secret`,
+  string | null
+> &
+  Record<`${Kind}_used_to`, Date | string | null>
 
 /** Always one row, and no more lookups for a user with many factors. */
-const findProofs = prepare<Typed & { userId: string }, ProofsRow>(
+const findProofs = prepare<ProofKeys & { userId: string }, ProofsRow>(
   ({ userId, recoveryDigest, credentialId, rpId }) => sql`select
       exists (select 1 from second_factors where user_id = ${userId}) as has_factor,
       totp.id as totp_id, totp.secret as totp_secret, totp.used_to as totp_used_to,
@@ -178,10 +179,7 @@ const findProofs = prepare<Typed & { userId: string }, ProofsRow>(
         and passkey.credential_id = ${credentialId} and passkey.rp_id = ${rpId}`,
 )
 
-function toStored(
-  id: string | null,
-  secret: string | null,
-  usedTo: Date | string | null,
-): StoredFactor | null {
-  return id === null || secret === null ? null : { id, secret, usedTo: parseTimeOrNull(usedTo) }
+function toStored(row: ProofsRow, kind: Kind): StoredFactor | null {
+  const { [`${kind}_id` as const]: id, [`${kind}_secret` as const]: secret } = row
+  return id && secret ? { id, secret, usedTo: parseTimeOrNull(row[`${kind}_used_to`]) } : null
 }

@@ -32,7 +32,7 @@ export type TokenStorage = {
 export type ServiceCode = 'VALIDATION_ERROR' | 'BAD_REQUEST' | 'INVALID_CREDENTIALS' | 'INVALID_TOKEN' | 'HTTPS_REQUIRED' | 'CSRF_FAILED' | 'FORBIDDEN' | 'PASSWORD_CHANGE_REQUIRED' | 'SECOND_FACTOR_REQUIRED' | 'NOT_FOUND' | 'METHOD_NOT_ALLOWED' | 'REQUEST_TIMEOUT' | 'PAYLOAD_TOO_LARGE' | 'UNSUPPORTED_MEDIA_TYPE' | 'EXPECTATION_FAILED' | 'TOO_MANY_ATTEMPTS' | 'TOO_MANY_REQUESTS' | 'HEADERS_TOO_LARGE' | 'INTERNAL_ERROR' | 'SECOND_FACTOR_UNAVAILABLE' | 'SERVICE_UNAVAILABLE';
 export type ErrorCode = ServiceCode | 'NO_ANSWER' | 'NO_COOKIE' | 'NOT_LOGGED_IN' | 'OTHER_USER' | 'UNEXPECTED';
 export type PasswordFlaw = 'too_short' | 'too_long' | 'too_common' | 'personal' | 'unchanged';
-export type FactorFlaw = 'malformed' | 'wrong_code' | 'passkey_wrong' | 'passkey_elsewhere' | 'passkey_late' | 'too_many_passkeys' | 'no_second_factor' | 'demanded';
+export type FactorFlaw = 'malformed' | 'wrong_code' | 'passkey_wrong' | 'passkey_elsewhere' | 'passkey_late' | 'passkey_known' | 'too_many_passkeys' | 'no_second_factor' | 'demanded';
 export type FactorChange = {
     secret: string;
     newOtp: string;

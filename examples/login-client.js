@@ -23,7 +23,7 @@
  * @typedef {ServiceCode | 'NO_ANSWER' | 'NO_COOKIE' | 'NOT_LOGGED_IN' | 'OTHER_USER' | 'UNEXPECTED'} ErrorCode
  * @typedef {'too_short' | 'too_long' | 'too_common' | 'personal' | 'unchanged'} PasswordFlaw
  * @typedef {'malformed' | 'wrong_code' | 'passkey_wrong' | 'passkey_elsewhere' | 'passkey_late'
- *   | 'too_many_passkeys' | 'no_second_factor' | 'demanded'} FactorFlaw
+ *   | 'passkey_known' | 'too_many_passkeys' | 'no_second_factor' | 'demanded'} FactorFlaw
  * @typedef {{ secret: string, newOtp: string, newPassword?: string } | { secret: null }
  *   | { remove: string } | { recoveryCodes: true }} FactorChange
  * @typedef {{ user: User, accessToken: string, refreshToken?: string, expiresIn: number, recoveryCodes?: string[],

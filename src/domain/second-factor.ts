@@ -9,7 +9,7 @@ export const GUESSES = { unknownDevice: 10, knownDevice: 100 }
 /** Fewer may be the user's own typing errors. */
 export const ALARMING_GUESSES = 3
 /**
- * A used-up time that is further ahead than this was used while the clock was wrong. It is ignored and overwritten, or the
+ * A used-up time that is further ahead of now was used while the clock was wrong. It is ignored and overwritten, or the
  * user's proofs would be refused until that time has come. After a smaller error they are: somebody may have seen them.
  */
 export const USED_AHEAD_MAX_MS = { totp: 24 * 3_600_000, passkey: 10 * 60_000 }
@@ -69,7 +69,7 @@ export type NewFactor = Pick<Factor, 'id' | 'kind' | 'name' | 'credentialId'> & 
 }
 
 export type FactorsChange =
-  /** Replaces an earlier app, or the same passkey. The recovery codes stay if no new ones are given. */
+  /** Replaces an earlier app. The recovery codes stay if no new ones are given. */
   | { kind: 'set'; factor: NewFactor; recoveryDigests: string[] | null }
   /** Removing the last factor removes the recovery codes. */
   | { kind: 'remove'; id: string; isLast: boolean }

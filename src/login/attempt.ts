@@ -42,7 +42,7 @@ export type FactorFlaw = {
 type FactorFlawReason =
   | 'malformed'
   | 'wrong_code'
-  | `passkey_${PasskeyFlaw}`
+  | `passkey_${PasskeyFlaw | 'known'}`
   | 'too_many_passkeys'
   | 'no_second_factor'
   | 'demanded'

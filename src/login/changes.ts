@@ -121,9 +121,11 @@ async function prepareFactors(
       const { id: credentialId, name, publicKey: secret } = request.passkey
       const checked = checkNewPasskey(passkeys, request.passkey, now)
       if ('flaw' in checked) return { field: 'newPasskey', reason: `passkey_${checked.flaw}` }
-      const others = factors.filter(it => it.kind === 'passkey' && it.credentialId !== credentialId)
-      if (others.length >= MAX_PASSKEYS) return { field: 'newPasskey', reason: 'too_many_passkeys' }
+      const ids = factors.flatMap(factor => factor.credentialId ?? [])
+      if (ids.includes(credentialId)) return { field: 'newPasskey', reason: 'passkey_known' }
+      if (ids.length >= MAX_PASSKEYS) return { field: 'newPasskey', reason: 'too_many_passkeys' }
       const passkey = { kind: 'passkey', name, credentialId, rpId: passkeys.rpId } as const
+      // What it has signed before, when it was a factor already, is used up.
       const factor = { ...passkey, id, secret, usedTo: now }
       return factors.length === 0
         ? { factors: { kind: 'set', factor, recoveryDigests }, recoveryCodes }

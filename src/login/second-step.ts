@@ -84,8 +84,8 @@ export async function checkSecondStep(
   if (!user || !stored.hasFactor) return { kind: 'not-needed' }
 
   const judged = signed
-    ? judgePasskey(stored.passkey, signed)
-    : judgeCode(otp, stored, decrypted !== null, code, recoveryDigest)
+    ? judgePasskey(stored.passkey, signed, now)
+    : judgeCode(otp, stored, decrypted !== null, code, recoveryDigest, now)
   const guessesBelow = isKnownDevice ? GUESSES.knownDevice : GUESSES.unknownDevice
   if (typeof judged === 'string') {
     const isOffset = judged === 'code-early' || judged === 'code-late'
@@ -107,10 +107,11 @@ export async function checkSecondStep(
 function judgePasskey(
   stored: StoredFactor | null,
   signed: ReturnType<typeof checkAssertion>,
+  now: Date,
 ): UsedProof | StepReason {
   if (!stored) return 'passkey-unknown'
   if ('flaw' in signed) return `passkey-${signed.flaw}`
-  if (isUsedUp('passkey', signed.at, stored.usedTo)) return 'passkey-used'
+  if (isUsedUp('passkey', signed.at, stored.usedTo, now)) return 'passkey-used'
   return { ...stored, kind: 'passkey', usedTo: signed.at }
 }
 
@@ -120,6 +121,7 @@ function judgeCode(
   isReadable: boolean,
   code: ReturnType<typeof findCode>,
   recoveryDigest: string,
+  now: Date,
 ): UsedProof | StepReason {
   if (otp.trim() === '') return 'code-missing'
   if (recoveryCode === 'used') return 'code-used'
@@ -127,14 +129,14 @@ function judgeCode(
   if (totp && !isReadable) return 'factor-unreadable'
   if (!totp || !code) return 'code-wrong'
   if (!code.isAccepted) return code.offsetSeconds > 0 ? 'code-early' : 'code-late'
-  if (isUsedUp('totp', code.usedTo, totp.usedTo)) return 'code-used'
+  if (isUsedUp('totp', code.usedTo, totp.usedTo, now)) return 'code-used'
   return { ...totp, kind: 'totp', usedTo: code.usedTo }
 }
 
 /** The transaction that opens the session decides by the same rule. */
-function isUsedUp(kind: Factor['kind'], at: Date, usedTo: Date | null): boolean {
-  const aheadMs = usedTo === null ? -1 : usedTo.getTime() - at.getTime()
-  return aheadMs >= 0 && aheadMs <= USED_AHEAD_MAX_MS[kind]
+function isUsedUp(kind: Factor['kind'], at: Date, usedTo: Date | null, now: Date): boolean {
+  if (usedTo === null) return false
+  return usedTo >= at && usedTo.getTime() - now.getTime() <= USED_AHEAD_MAX_MS[kind]
 }
 
 /** A secret decrypts for this factor of this user only. */

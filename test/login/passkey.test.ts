@@ -1,5 +1,6 @@
 // Passkeys through the front door: set up, used, replayed, listed, removed.
 import assert from 'node:assert/strict'
+import { createPublicKey } from 'node:crypto'
 import { after, describe, test } from 'node:test'
 import { decodeJwt } from 'jose'
 import type { Assertion, NewPasskey } from '../../src/login/passkey.ts'
@@ -306,7 +307,7 @@ for (const engine of ENGINES_BY_RUN) {
       assert.deepEqual(amrOf((await login(email)).json.data.accessToken), ['pwd'])
     })
 
-    test('there are ten at most, also if they are added in parallel; the same one again takes its own place', async () => {
+    test('there are ten at most, also if they are added in parallel; the same one again is refused', async () => {
       const { email, passkey, recoveryCodes } = await newUserWith()
       for (let i = 2; i <= 9; i++) {
         tick()
@@ -324,15 +325,52 @@ for (const engine of ENGINES_BY_RUN) {
         [full.status, full.json.error.fields, full.json.error.reason],
         [400, ['newPasskey'], 'too_many_passkeys'],
       )
-      const named = { ...passkey.create(await challenge()), name: 'The same' }
+      const again = await add(email, passkey, await get(passkey))
+      assert.deepEqual([again.status, again.json.error.reason], [400, 'passkey_known'])
+    })
+
+    test('removed and added again, nothing that it signed before is good', async () => {
+      const { email, passkey, recoveryCodes } = await newUserWith()
       tick()
-      const proof = await get(passkey)
+      const newPasskey = passkey.create(await challenge())
       tick()
-      assert.equal((await change(email, { newPasskey: named, ...proof })).status, 200)
-      assert.equal((await login(email, proof)).text, REJECTED)
-      const factors = await factorsOf(email)
-      assert.equal(factors.length, 10)
-      assert.equal(factors.filter(({ name }) => name === 'The same').length, 1)
+      const [used, unused] = [await get(passkey), await get(passkey)]
+      const [{ id: remove = '' } = {}] = await factorsOf(email)
+      assert.equal((await add(email, createPasskey(), { otp: recoveryCodes[0] })).status, 200)
+      assert.equal((await change(email, { remove, ...used })).status, 200)
+      assert.equal((await change(email, { newPasskey, otp: recoveryCodes[1] })).status, 200)
+      for (const proof of [used, unused]) assert.equal((await login(email, proof)).text, REJECTED)
+      tick()
+      assert.equal((await login(email, await get(passkey))).status, 200)
+    })
+
+    test('a challenge from before the clock was wrong does not make one from then good again', async () => {
+      const { email, passkey } = await newUserWith()
+      tick()
+      const before = await get(passkey)
+      service.advance(10 * MINUTE_MS)
+      assert.equal((await login(email, await get(passkey))).status, 200)
+      service.advance(-10 * MINUTE_MS)
+      // It would overwrite the later time.
+      assert.equal((await login(email, before)).text, REJECTED)
+    })
+
+    test('no key ends the process or stalls it', async () => {
+      const email = await service.newUser()
+      const fresh = createPasskey().create(await challenge())
+      // P-256 with the point at infinity; RSA with a short modulus and an exponent of 11 kB.
+      const infinity = '3019301306072a8648ce3d020106082a8648ce3d03010703020000'
+      const exponent = Buffer.alloc(11_000, 0xff).toString('base64url')
+      const key = { kty: 'RSA', n: Buffer.alloc(64, 0xff).toString('base64url'), e: exponent }
+      const slow = createPublicKey({ format: 'jwk', key }).export({ format: 'der', type: 'spki' })
+      for (const [algorithm, publicKey] of [
+        [-7, Buffer.from(infinity, 'hex')],
+        [-257, slow],
+      ] as const) {
+        const newPasskey = { ...fresh, algorithm, publicKey: publicKey.toString('base64url') }
+        const { status, json } = await change(email, { newPasskey })
+        assert.deepEqual([status, json.error.reason], [400, 'passkey_wrong'])
+      }
     })
 
     test('bad input names its field; what is wrong with a new one is told only after password and proof were right', async () => {

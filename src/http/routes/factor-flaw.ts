@@ -7,6 +7,7 @@ export const FACTOR_FLAW_MESSAGES: Record<FactorFlaw['reason'], string> = {
   wrong_code: 'The new code does not fit the secret and the time',
   passkey_wrong: 'The passkey is not one that this service can use, or its challenge is not',
   passkey_elsewhere: 'The passkey was made on a page of another address than that of this service',
+  passkey_known: 'The account has this passkey already',
   passkey_late: 'The challenge of the passkey is too old: get a new one',
   too_many_passkeys: 'The account has ten passkeys: remove one first',
   no_second_factor: 'The account has no such second factor',

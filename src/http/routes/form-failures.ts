@@ -52,6 +52,7 @@ const FLAWS: Record<PasswordFlaw, TextKey> = {
 
 const REASONS: Record<string, TextKey> = {
   demanded: 'lastDemanded',
+  passkey_known: 'passkeyExists',
   too_many_passkeys: 'passkeysFull',
 } satisfies Partial<Record<FactorFlaw['reason'], TextKey>>
 

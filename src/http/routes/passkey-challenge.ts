@@ -17,7 +17,7 @@ export const CHALLENGE_OPERATION = operation({
   tags: ['Login'],
   summary: 'Get a challenge for a passkey',
   description:
-    'For `navigator.credentials.get()` and `create()` on a page of this address: passkeys of other pages are refused. A challenge works once.',
+    'For `navigator.credentials.get()` and `create()` on a page of this address: passkeys of other pages are refused. Each passkey signs in with a challenge once.',
   security: [],
   response: success('A new challenge.', named('PasskeyChallenge', DATA)),
   failures: ['SECOND_FACTOR_UNAVAILABLE'],

@@ -8,7 +8,7 @@ import {
 } from '../../domain/second-factor.ts'
 import { locking, rowsOf } from './dialect.ts'
 import { prepare, run, type Steps, send } from './prepared.ts'
-import { formatTime } from './schema.ts'
+import { formatTime, parseTime } from './schema.ts'
 import { isStillVerified, type VerifiedUser } from './user-rows.ts'
 
 /**
@@ -27,7 +27,7 @@ export function* useProof(
       : yield* run(useFactor, {
           ...{ ...values, ...used },
           usedTo: formatTime(used.usedTo),
-          usedAheadMax: formatTime(used.usedTo, USED_AHEAD_MAX_MS[used.kind]),
+          usedAheadMax: formatTime(parseTime(verified.now), USED_AHEAD_MAX_MS[used.kind]),
         })
   return rows.length > 0
 }
@@ -74,7 +74,7 @@ export function* changeFactors(userId: string, now: string, change: FactorsChang
   }
   if (change.kind === 'set') {
     const values = { ...user, ...change.factor, usedTo: formatTime(change.factor.usedTo) }
-    yield* send(removeReplaced, values)
+    if (change.factor.kind === 'totp') yield* send(removeTotp, user)
     yield* send(insertFactor, values)
   }
   if (!change.recoveryDigests) return
@@ -92,9 +92,8 @@ const noteChange = prepare<OfUser>(
 
 type Inserted = OfUser & Omit<NewFactor, 'usedTo'> & { usedTo: string }
 
-const removeReplaced = prepare<Inserted>(
-  ({ userId, kind, credentialId }) => sql`delete from second_factors where user_id = ${userId}
-    and kind = ${kind} and credential_id is not distinct from cast(${credentialId} as text)`,
+const removeTotp = prepare<OfUser>(
+  ({ userId }) => sql`delete from second_factors where user_id = ${userId} and kind = 'totp'`,
 )
 
 const insertFactor = prepare<Inserted>(

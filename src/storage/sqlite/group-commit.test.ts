@@ -22,7 +22,8 @@ const NEW_SESSION = {
   amr: ['pwd'],
 }
 const NEW_TOKEN = { keyId: '', issuedAt: NOW, expiresAt: NOW }
-const BUDGETS = { pair: 2, email: 3, client: 4 }
+/** No email is blocked: that takes a second transaction, which comes after those of the others. */
+const BUDGETS = { pair: 2, email: 100, client: 4 }
 const ROWS = [
   'select * from login_throttle order by key',
   'select * from sessions order by id',

@@ -2,6 +2,7 @@
 import { createHash, randomBytes, randomUUID } from 'node:crypto'
 import type { OutgoingHttpHeaders } from 'node:http'
 import { createAuthenticator } from '../../support/authenticator.ts'
+import { challengeOf, createPasskey } from '../../support/passkey.ts'
 import { until } from '../../support/process.ts'
 import { type Call, PASSWORD } from '../../support/service.ts'
 import {
@@ -101,6 +102,16 @@ export function publicRequests(requests: Requests): Operations<Response> {
     return { ...user, app }
   }
 
+  async function newUserWithPasskey() {
+    const user = await newUser()
+    const passkey = createPasskey()
+    const newPasskey = passkey.create(await challengeOf(service))
+    const body = { email: user.email, password: PASSWORD, newPasskey }
+    await call(at('/second-factor', { from: newAddress(), body }))
+    const id = (await store.secondFactors.list(user.userId)).factors[0]?.id
+    return { ...user, passkey, id }
+  }
+
   return {
     async 'POST /login by a program'() {
       const { email, userId, from } = await newUser()
@@ -189,6 +200,25 @@ export function publicRequests(requests: Requests): Operations<Response> {
       const body = () => ({ email, password: PASSWORD, secret: null, otp: app.code(1) })
       const hasNone = async () => (await store.secondFactors.list(userId)).factors.length === 0
       return { run: () => call(at('/second-factor', { from, body: body() })), isDone: hasNone }
+    },
+    async 'POST /second-factor that adds a passkey'() {
+      const { email, userId, from, app } = await newUserWithFactor()
+      const newPasskey = createPasskey().create(await challengeOf(service))
+      const body = () => ({ email, password: PASSWORD, otp: app.code(1), newPasskey })
+      const hasTwo = async () => (await store.secondFactors.list(userId)).factors.length === 2
+      return { run: () => call(at('/second-factor', { from, body: body() })), isDone: hasTwo }
+    },
+    async 'POST /second-factor that removes a passkey'() {
+      const { email, userId, from, passkey, id } = await newUserWithPasskey()
+      const proof = passkey.get(await challengeOf(service))
+      const body = { email, password: PASSWORD, passkey: proof, remove: id }
+      const hasNone = async () => (await store.secondFactors.list(userId)).factors.length === 0
+      return { run: () => call(at('/second-factor', { from, body })), isDone: hasNone }
+    },
+    async 'POST /login with a passkey'() {
+      const { email, userId, from, passkey } = await newUserWithPasskey()
+      const body = { email, password: PASSWORD, passkey: passkey.get(await challengeOf(service)) }
+      return { run: () => call(at('/login', { from, body })), isDone: isOpened(userId, 1) }
     },
     async 'POST /login with a code'() {
       const { email, userId, from, app } = await newUserWithFactor()

@@ -158,7 +158,13 @@ export async function startTestService(
   // PostgreSQL needs no thread.
   const isThreaded = hasThreads && database.config.engine === 'sqlite'
   const open = isThreaded ? openServiceStore : openPatientStore
-  const service = await serve(config, log, now, async (...opening) => wrap(await open(...opening)))
+  const service = await serve(config, log, now, async (...opening) => {
+    const store = await open(...opening)
+    if (isThreaded) return wrap(store)
+    // The clock of the database moves by some milliseconds beside this one, also while a test has stopped it.
+    const maintenance = { ...store.maintenance, readClock: async () => null }
+    return wrap({ ...store, maintenance })
+  })
   const store = await openPatientStore(database.config)
   const client = await createClient(service.url, dataDir, config.tls?.certFile)
   // Behind a proxy it could not be fetched.

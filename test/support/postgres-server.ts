@@ -143,8 +143,8 @@ async function findBinaries(folder: string, mustCopy: boolean): Promise<string> 
 }
 
 /** Repeats an attempt until it succeeds; throws its last error if that takes too long. */
-export async function eventually<T>(attempt: () => Promise<T>): Promise<T> {
-  const deadline = performance.now() + 300_000
+export async function eventually<T>(attempt: () => Promise<T>, limitMs = 300_000): Promise<T> {
+  const deadline = performance.now() + limitMs
   for (;;) {
     try {
       return await attempt()

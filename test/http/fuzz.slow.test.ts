@@ -199,7 +199,16 @@ const INVALID: [what: string, calls: fc.Arbitrary<Call>, statuses: number[]][] =
   ],
 ]
 
+/** Some of the fields, each with what is made of its valid value. */
+function someOf<T>(fields: Record<string, T>, make: (valid: T) => fc.Arbitrary<unknown>) {
+  const made = Object.entries(fields).map(([name, valid]) => [name, make(valid)])
+  return fc.record<Record<string, unknown>>(Object.fromEntries(made), { requiredKeys: [] })
+}
+
 const toBase64url = (text: string) => Buffer.from(text, 'base64').toString('base64url')
+/** Of a passkey. */
+const partOf = (valid: unknown) =>
+  fc.oneof(fc.constant(valid), fc.base64String().map(toBase64url), anything)
 
 for (const engine of ENGINES) {
   describe(`any body on ${engine}`, async () => {
@@ -242,27 +251,10 @@ for (const engine of ENGINES) {
       ...{ passkey: createPasskey().get(''), newPasskey: createPasskey().create('') },
       remove: crypto.randomUUID(),
     }
-    const parts = <T extends object>(of: T) =>
-      fc.record(
-        Object.fromEntries(
-          Object.entries(of).map(([name, valid]) => [
-            name,
-            fc.oneof(fc.constant(valid), fc.base64String().map(toBase64url), anything),
-          ]),
-        ),
-        { requiredKeys: [] },
-      )
-    /** Some of the fields, each with a valid value or with any. */
-    const factorFields = fc.record(
-      Object.fromEntries(
-        Object.entries(VALID).map(([name, valid]) => [
-          name,
-          typeof valid === 'object'
-            ? fc.oneof(parts(valid), fc.constant(valid), anything)
-            : fc.oneof(fc.constant(valid), fc.constant(null), anything),
-        ]),
-      ),
-      { requiredKeys: [] },
+    const factorFields = someOf(VALID, valid =>
+      typeof valid === 'object'
+        ? fc.oneof(someOf(valid, partOf), fc.constant(valid), anything)
+        : fc.oneof(fc.constant(valid), fc.constant(null), anything),
     )
     const PROVED = [
       ...[{ path: LOGIN }, { path: SECOND_FACTOR }],

@@ -35,8 +35,8 @@ const CHANCE_T = 2
 const KNOWN_REMAINDER_MS = 0.08
 const ROUNDS = IS_FULL ? 300 : 150
 const WARM_UP_ROUNDS = 50
-/** Of many kinds, each of which is a request. */
-const LONG_WARM_UP_ROUNDS = 15
+/** Where a round has a request of each of many kinds. */
+const WARM_UP_ROUNDS_OF_MANY = 15
 const CONTROL_WRITES = IS_FULL ? 1 : 10
 /** Refusals take less time, so that a smaller difference can be measured. */
 const REFUSAL_ROUNDS = IS_FULL ? 12_000 : 3_000
@@ -87,7 +87,7 @@ test('the time of a rejected login does not reveal the reason; a hash above the 
   attempts.slow = { body: { email: 'slow@example.com', password: WRONG } }
 
   await assertAlike(async () => {
-    const times = await measure(service, ROUNDS, LONG_WARM_UP_ROUNDS, attempts)
+    const times = await measure(service, ROUNDS, WARM_UP_ROUNDS_OF_MANY, attempts)
     const compareWith = (wrong: string, name: string) => {
       const comparison = compare(times[wrong] ?? [], times[name] ?? [])
       const figures = `${wrong} and ${name}: ${JSON.stringify(comparison)}`
@@ -177,7 +177,7 @@ for (const engine of ENGINES) {
       ]),
     )
     await assertAlike(async () => {
-      const times = await measure({ call }, ROUNDS, LONG_WARM_UP_ROUNDS, attempts)
+      const times = await measure({ call }, ROUNDS, WARM_UP_ROUNDS_OF_MANY, attempts)
       return refused.map(({ name, like }) => {
         const list = times[name] ?? []
         const comparison = compare(times[like] ?? [], list)

@@ -71,7 +71,8 @@ const PASSKEY_KINDS: Record<string, PasskeyKind> = {
   'foreign passkey': { reason: 'passkey-unknown', isForeign: true },
   'another domain': { reason: 'passkey-wrong', tampered: { rpId: 'example.com' } },
   'another page': {
-    ...{ reason: 'passkey-elsewhere', tampered: { client: { origin: 'https://evil.example' } } },
+    reason: 'passkey-elsewhere',
+    tampered: { client: { origin: 'https://evil.example' } },
   },
   'replayed passkey': {
     reason: 'passkey-used',

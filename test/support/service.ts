@@ -159,11 +159,11 @@ export async function startTestService(
   const isThreaded = hasThreads && database.config.engine === 'sqlite'
   const open = isThreaded ? openServiceStore : openPatientStore
   const service = await serve(config, log, now, async (...opening) => {
-    const store = await open(...opening)
-    if (isThreaded) return wrap(store)
+    const opened = await open(...opening)
+    if (engine === 'sqlite') return wrap(opened)
     // The clock of the database moves by some milliseconds beside this one, also while a test has stopped it.
-    const maintenance = { ...store.maintenance, readClock: async () => null }
-    return wrap({ ...store, maintenance })
+    const maintenance = { ...opened.maintenance, readClock: async () => null }
+    return wrap({ ...opened, maintenance })
   })
   const store = await openPatientStore(database.config)
   const client = await createClient(service.url, dataDir, config.tls?.certFile)

@@ -180,6 +180,7 @@ const findProofs = prepare<ProofKeys & { userId: string }, ProofsRow>(
 )
 
 function toStored(row: ProofsRow, kind: Kind): StoredFactor | null {
-  const { [`${kind}_id` as const]: id, [`${kind}_secret` as const]: secret } = row
+  const id = row[`${kind}_id`]
+  const secret = row[`${kind}_secret`]
   return id && secret ? { id, secret, usedTo: parseTimeOrNull(row[`${kind}_used_to`]) } : null
 }

@@ -102,6 +102,9 @@ export function publicRequests(requests: Requests): Operations<Response> {
     return { ...user, app }
   }
 
+  const hasFactors = (userId: string, count: number) => async () =>
+    (await store.secondFactors.list(userId)).factors.length === count
+
   async function newUserWithPasskey() {
     const user = await newUser()
     const passkey = createPasskey()
@@ -198,22 +201,24 @@ export function publicRequests(requests: Requests): Operations<Response> {
     async 'POST /second-factor that removes it'() {
       const { email, userId, from, app } = await newUserWithFactor()
       const body = () => ({ email, password: PASSWORD, secret: null, otp: app.code(1) })
-      const hasNone = async () => (await store.secondFactors.list(userId)).factors.length === 0
-      return { run: () => call(at('/second-factor', { from, body: body() })), isDone: hasNone }
+      const run = () => call(at('/second-factor', { from, body: body() }))
+      return { run, isDone: hasFactors(userId, 0) }
     },
     async 'POST /second-factor that adds a passkey'() {
       const { email, userId, from, app } = await newUserWithFactor()
       const newPasskey = createPasskey().create(await challengeOf(service))
       const body = () => ({ email, password: PASSWORD, otp: app.code(1), newPasskey })
-      const hasTwo = async () => (await store.secondFactors.list(userId)).factors.length === 2
-      return { run: () => call(at('/second-factor', { from, body: body() })), isDone: hasTwo }
+      const run = () => call(at('/second-factor', { from, body: body() }))
+      return { run, isDone: hasFactors(userId, 2) }
     },
     async 'POST /second-factor that removes a passkey'() {
       const { email, userId, from, passkey, id } = await newUserWithPasskey()
       const proof = passkey.get(await challengeOf(service))
       const body = { email, password: PASSWORD, passkey: proof, remove: id }
-      const hasNone = async () => (await store.secondFactors.list(userId)).factors.length === 0
-      return { run: () => call(at('/second-factor', { from, body })), isDone: hasNone }
+      return {
+        run: () => call(at('/second-factor', { from, body })),
+        isDone: hasFactors(userId, 0),
+      }
     },
     async 'POST /login with a passkey'() {
       const { email, userId, from, passkey } = await newUserWithPasskey()
